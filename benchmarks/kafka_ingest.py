@@ -218,11 +218,11 @@ def run_parts(work: Path, bootstrap: str, rows: int) -> list[float]:
             split: OffsetRange,
             reader: KafkaReader = reader,
             spec: StreamSpec = settings.spec,
-            feed: KafkaOptions = feed,
             schema: TableSchema = schema,
         ) -> None:
             rejects = Rejects(spec.bad_rows)
-            for _ in route(message_blocks(reader, split, TableRows(spec, schema, rejects), feed, time.time), rejects):
+            blocks = message_blocks(reader, split, {0: TableRows(spec, schema, rejects)}, None, time.time)
+            for _ in route((block for _, block in blocks), rejects):
                 pass
 
         for turn in range(ROUNDS):

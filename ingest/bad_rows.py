@@ -210,6 +210,15 @@ class Rejects:
         if len(self.rows) < keep:
             self.rows.append(row)
 
+    @contextmanager
+    def completing(self, complete: Callable[[BadRow], BadRow] | None) -> Iterator[None]:
+        """Within, ``complete`` adds to bad rows what their decoder does not know."""
+        before, self.complete = self.complete, complete
+        try:
+            yield
+        finally:
+            self.complete = before
+
     def completed(self, row: BadRow) -> BadRow:
         """The row with what its decoder did not know."""
         return row if self.complete is None else self.complete(row)

@@ -55,14 +55,13 @@ def decode_requeued(
     clock_ns = reference_ns(spec.partition, targets, now_ns, lambda: (group.rows for group in groups))
     passed = Counter[LocationKey]()
     for group in groups:
-        rejects.complete = group.complete
         router = Router(targets, spec.partition, group.source, clock_ns, group.unit)
-        if late:
-            router.late(group.rows, group.payloads.__getitem__, late, rejects)
-        if left:
-            router.without_room(group.rows, group.payloads.__getitem__, left, passed, rejects)
-        yield from router.route(group.rows, group.payloads.__getitem__, rejects)
-    rejects.complete = None
+        with rejects.completing(group.complete):
+            if late:
+                router.late(group.rows, group.payloads.__getitem__, late, rejects)
+            if left:
+                router.without_room(group.rows, group.payloads.__getitem__, left, passed, rejects)
+            yield from router.route(group.rows, group.payloads.__getitem__, rejects)
     rejects.flush()
 
 

@@ -150,9 +150,9 @@ def measure(path: Path, form: Format, unit: Unit = "ns") -> tuple[float, int, in
     for _ in range(3):
         rejects = Rejects(spec.bad_rows)
         before = time.process_time()
-        rows = TableRows(spec, table(), rejects)
-        blocks = file_blocks(PlannedFile(Fs(), split), rows, options, time.time)
-        good = sum(routed.batch.num_rows for routed in route(blocks, rejects))
+        tables = {0: TableRows(spec, table(), rejects)}
+        blocks = file_blocks(PlannedFile(Fs(), split), tables, None, options, time.time)
+        good = sum(routed.batch.num_rows for routed in route((block for _, block in blocks), rejects))
         spent = min(spent, time.process_time() - before)
     return spent, good, rejects.bad
 

@@ -240,6 +240,26 @@ class PlannedFeed(Feed[O, S]):
         return None
 
 
+class TablesFeed(PlannedFeed[O, S]):
+    """A feed that decodes for one table as it does for several."""
+
+    @abstractmethod
+    def blocks(
+        self, fs: Fs, split: S, tables: Mapping[int, TableRows], routes: TableRoutes | None, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        """Blocks of one split, each with the number of its table; ``routes`` None: one table has all rows."""
+
+    def decode(self, fs: Fs, split: S, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+        routes = self.spec.routes
+        tables = {0 if routes is None else routes.own: TableRows(self.spec, schema, rejects)}
+        return (block for _, block in self.blocks(fs, split, tables, routes, clock))
+
+    def decode_tables(
+        self, fs: Fs, split: S, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
+        return self.blocks(fs, split, tables, routes, clock)
+
+
 def one_table_only(feed: str) -> SettingsError:
     """The error for [[tables]] with a feed that does not decode for several tables."""
     return SettingsError(
@@ -330,8 +350,8 @@ def _reject_again(
 ) -> int:
     silent, count = Rejects(SILENT, keep=0), 0
     for router, rows, payload in decode(silent):
-        rejects.header, rejects.time_ns, rejects.complete = silent.header, silent.time_ns, silent.complete
-        count += reject(router, rows, payload)
-    rejects.complete = None
+        rejects.header, rejects.time_ns = silent.header, silent.time_ns
+        with rejects.completing(silent.complete):
+            count += reject(router, rows, payload)
     rejects.flush()
     return count

@@ -16,9 +16,9 @@ from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     Block,
     Clock,
-    PlannedFeed,
     RequeuedRows,
     Source,
+    TablesFeed,
     Waiting,
     WaitingCounts,
 )
@@ -34,7 +34,6 @@ from sparkhaven.store.errors import counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.model import TableSchema
 
 
 class DeltaFeedModel(SettingsModel):
@@ -70,7 +69,7 @@ def delta_options(feed: DeltaFeedModel, base: Path) -> DeltaOptions:
     )
 
 
-class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
+class DeltaFeed(TablesFeed[DeltaOptions, OffsetRange]):
     """Ranges of data files, in the order of versions. Decoders are imported where they are used."""
 
     settings = DeltaFeedModel
@@ -96,22 +95,12 @@ class DeltaFeed(PlannedFeed[DeltaOptions, OffsetRange]):
         counts = WaitingCounts(waiting_files=files, waiting_bytes=size)
         return Waiting(counts, f"{counted(files, 'data file')}, {counted(size, 'byte')}", bytes=size)
 
-    def decode(
-        self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
-    ) -> Iterator[Block]:
+    def blocks(
+        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes | None, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
         from sparkhaven.ingest.feeds.delta.source import version_blocks
 
-        table = TableRows(self.spec, schema, rejects)
-        if (routes := self.spec.routes) is not None:
-            return self.own_blocks(fs, split, table, routes, clock)
-        return version_blocks(fs, split, table, self.options, clock)
-
-    def decode_tables(
-        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
-    ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.delta.source import version_table_blocks
-
-        return version_table_blocks(fs, split, tables, routes, self.options, clock)
+        return version_blocks(fs, split, tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: DeltaOptions, rows: int) -> Sample:

@@ -13,7 +13,7 @@ tells which of them has written it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,7 @@ from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.versions import AddedFile, TableView, file_gone, look, snapshot
-from sparkhaven.ingest.feeds.files.decode import file_blocks, file_table_blocks
+from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import row_bytes, sample_of
 from sparkhaven.ingest.feeds.spark_planning import (
@@ -196,42 +196,25 @@ _SEEN: dict[Path, TableView] = {}
 
 
 def version_blocks(
-    fs: Fs, split: OffsetRange, table: TableRows, options: DeltaOptions, clock: Clock
-) -> Iterator[Block]:
-    """Typed rows of the files of a range; bad rows and counts go to the rejects of the table.
+    fs: Fs,
+    split: OffsetRange,
+    tables: Mapping[int, TableRows],
+    routes: TableRoutes | None,
+    options: DeltaOptions,
+    clock: Clock,
+) -> Iterator[tuple[int, Block]]:
+    """Typed rows of the files of a range, each with the number of its table; bad rows and counts go to its rejects.
 
     Nothing of a range may be committed before the iterator has ended. Raises what ``file_blocks`` raises, and
     PositionGapError for a file that is gone.
     """
     plain = data_files(options)
-    for file, known_file in _counted(fs, split, options, [table]):
-        yield from file_blocks(file, table, plain, clock, known_file)
-
-
-def version_table_blocks(
-    fs: Fs,
-    split: OffsetRange,
-    tables: Mapping[int, TableRows],
-    routes: TableRoutes,
-    options: DeltaOptions,
-    clock: Clock,
-) -> Iterator[tuple[int, Block]]:
-    """Typed rows of a range for several tables, each with the number of its table. Raises as ``version_blocks``."""
-    plain = data_files(options)
-    for file, known_file in _counted(fs, split, options, tables.values()):
-        yield from file_table_blocks(file, tables, routes, plain, clock, known_file)
-
-
-def _counted(
-    fs: Fs, split: OffsetRange, options: DeltaOptions, tables: Collection[TableRows]
-) -> Iterator[tuple[PlannedFile, KnownFile]]:
-    """The files of a range, each counted by all tables once it was decoded."""
     with guarded_file(options.path):
-        for table in tables:
+        for table in tables.values():
             table.rejects.source.count(0)
         for file, known_file in _files(fs, split, options):
-            yield PlannedFile(fs, file), known_file
-            for table in tables:
+            yield from file_blocks(PlannedFile(fs, file), tables, routes, plain, clock, known_file)
+            for table in tables.values():
                 table.rejects.others[DATA_FILES] += 1
                 table.rejects.others[DATA_BYTES] += file.size
 

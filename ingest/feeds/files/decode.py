@@ -8,7 +8,7 @@ Nothing of a split may be committed before the iterator has ended, since step 5 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from sparkhaven.ingest.content.raw_file import PlannedFile, changed
 from sparkhaven.ingest.decoder_cache import DecoderCache
 from sparkhaven.ingest.encodings import in_own_bytes
 from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TogetherDecoding
+from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TablesDecoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
@@ -37,10 +37,13 @@ from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
 
 
-def _resolved(spec: StreamSpec, schema: TableSchema) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """All targets, and those whose values are in a file."""
+def _resolved(
+    spec: StreamSpec, schema: TableSchema, routes: TableRoutes | None
+) -> tuple[tuple[Target, ...], tuple[Target, ...], StreamSpec]:
+    """All targets, those whose values are in a file, and the settings by which these are decoded."""
     targets = resolve_targets(spec, schema)
-    return targets, tuple(target for target in targets if target.meta is None)
+    payload_targets = tuple(target for target in targets if target.meta is None)
+    return targets, payload_targets, spec if routes is None else counting(spec, routes)
 
 
 _TARGETS = DecoderCache(_resolved)
@@ -48,56 +51,41 @@ FAR_FILE = "the modification time of the file"
 
 
 def file_blocks(
-    file: PlannedFile, table: TableRows, options: FilesOptions, clock: Clock, known_file: KnownFile = NOTHING
-) -> Iterator[Block]:
-    """Steps 1 to 3 and 5: typed rows block by block; bad rows and counts go to the rejects of the table.
-
-    Raises PositionGapError when the file is not what was planned (both sizes named), FeedError when it cannot be
-    read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
-    """
-    spec, rejects, split = table.spec, table.rejects, file.split
-    named, time_ns, form = known_file.place or split.path, _time_ns(split, known_file), FORMATS[options.format]
-    with _as_planned(file, named, [table], options, time_ns):
-        targets, payload_targets = _TARGETS.of(spec, table.schema, small=True)
-        clock_ns = _clock_ns(file, Decoding(spec, options, targets, known_file), clock)
-        router = Router(targets, spec.partition, named, clock_ns, form.unit)
-        decoding = Decoding(spec, options, payload_targets, known_file, spec.strict)
-        for rows, payload in form.code.decode(file, decoding, rejects):
-            rows = _near(rows, targets, router, time_ns, payload, rejects)
-            yield router, _with_meta(rows, targets, split, clock, known_file), payload
-
-
-def file_table_blocks(
     file: PlannedFile,
     tables: Mapping[int, TableRows],
-    routes: TableRoutes,
+    routes: TableRoutes | None,
     options: FilesOptions,
     clock: Clock,
     known_file: KnownFile = NOTHING,
 ) -> Iterator[tuple[int, Block]]:
-    """Typed rows of a file for several tables, each with the number of its table. Raises as ``file_blocks``."""
+    """Steps 1 to 3 and 5: typed rows block by block, each with the number of its table; bad rows go to its rejects.
+
+    ``routes`` None: one table has all rows. Raises PositionGapError when the file is not what was planned (both sizes
+    named), FeedError when it cannot be read, ErrorBudgetExceeded when it has more bad rows than a batch may have.
+    """
     split = file.split
     named, time_ns, form = known_file.place or split.path, _time_ns(split, known_file), FORMATS[options.format]
     with _as_planned(file, named, tables.values(), options, time_ns):
-        targets: dict[int, Sequence[Target]] = {}
         decodings: dict[int, tuple[Decoding, Rejects]] = {}
         routers: dict[int, Router] = {}
         for number, table in tables.items():
-            targets[number] = resolve_targets(table.spec, table.schema)
-            payload_targets = tuple(target for target in targets[number] if target.meta is None)
-            spec = counting(table.spec, routes)
-            decodings[number] = Decoding(spec, options, payload_targets, known_file, spec.strict), table.rejects
-            clock_ns = table.spec.partition.clock.now_ns(clock)
-            routers[number] = Router(targets[number], table.spec.partition, named, clock_ns, form.unit)
-        choice = TableChoice(routes, tables, named, form.unit)
-        choice.probe.time_ns = time_ns
-        spec = next(iter(tables.values())).spec
-        deciding = Decoding(spec, options, (routing_target(routes),), known_file)
-        for number, rows, payload in form.code.decode_tables(file, TogetherDecoding(decodings, deciding, choice)):
-            rejects = tables[number].rejects
-            rows = _near(rows, targets[number], routers[number], time_ns, payload, rejects)
-            yield number, (routers[number], _with_meta(rows, targets[number], split, clock, known_file), payload)
-        choice.settle()  # what was rejected behind the last row
+            spec = table.spec
+            targets, payload_targets, counted = _TARGETS.of(spec, table.schema, routes, small=True)
+            clock_ns = _clock_ns(file, Decoding(spec, options, targets, known_file), clock)
+            routers[number] = Router(targets, spec.partition, named, clock_ns, form.unit)
+            decodings[number] = Decoding(counted, options, payload_targets, known_file, spec.strict), table.rejects
+        choice = None if routes is None else TableChoice(routes, tables, named, form.unit)
+        deciding: tuple[Decoding, TableChoice] | None = None
+        if routes is not None and choice is not None:
+            choice.probe.time_ns = time_ns
+            spec = next(iter(tables.values())).spec
+            deciding = Decoding(spec, options, (routing_target(routes),), known_file), choice
+        for number, rows, payload in form.code.decode(file, TablesDecoding(decodings, deciding)):
+            router = routers[number]
+            rows = _near(rows, router, time_ns, payload, tables[number].rejects)
+            yield number, (router, _with_meta(rows, router.targets, split, clock, known_file), payload)
+        if choice is not None:
+            choice.settle()  # what was rejected behind the last row
 
 
 @contextmanager
@@ -105,17 +93,16 @@ def _as_planned(
     file: PlannedFile, named: str, tables: Collection[TableRows], options: FilesOptions, time_ns: int
 ) -> Iterator[None]:
     """Steps 1 and 5 around the body, which decodes a file for some tables."""
-    with guarded_file(named):
+    complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
+    with guarded_file(named), ExitStack() as completing:
         for table in tables:
             table.rejects.time_ns = time_ns
-            table.rejects.complete = partial(in_own_bytes, options.encoding) if options.encoding != UTF8 else None
+            completing.enter_context(table.rejects.completing(complete))
         before = file.verify()
         yield
         after = file.verify()
         if (after.inode, after.ctime_ns) != (before.inode, before.ctime_ns):
             raise changed(file.split, after.size, after.mtime_ns)
-        for table in tables:
-            table.rejects.complete = None
 
 
 def _clock_ns(file: PlannedFile, whole: Decoding, clock: Clock) -> int:
@@ -130,8 +117,8 @@ def _clock_ns(file: PlannedFile, whole: Decoding, clock: Clock) -> int:
         return _time_ns(file.split, whole.known) if chosen[0].meta == "timestamp" else now_ns
 
     def rows() -> Iterator[TypedRows]:
-        code, rejects = FORMATS[whole.options.format].code, Rejects(SILENT, keep=0)
-        return (rows for rows, _ in code.decode(file, replace(whole, targets=chosen), rejects))
+        code, alone = FORMATS[whole.options.format].code, (replace(whole, targets=chosen), Rejects(SILENT, keep=0))
+        return (rows for _, rows, _ in code.decode(file, TablesDecoding({0: alone})))
 
     return reference_ns(rule, chosen, now_ns, rows)
 
@@ -142,11 +129,9 @@ def _time_ns(split: FileId, known_file: KnownFile) -> int:
     return min(max(time_ns, -INSTANT_HIGH), INSTANT_HIGH)
 
 
-def _near(
-    rows: TypedRows, targets: Sequence[Target], router: Router, time_ns: int, payload: Payload, rejects: Rejects
-) -> TypedRows:
+def _near(rows: TypedRows, router: Router, time_ns: int, payload: Payload, rejects: Rejects) -> TypedRows:
     """The rows. None of them where a column has the time of a file that no Instant holds: they are bad."""
-    strict = [target for target in targets if target.meta == "timestamp" and target.far is None]
+    strict = [target for target in router.targets if target.meta == "timestamp" and target.far is None]
     if abs(time_ns) < INSTANT_HIGH or not strict:
         return rows
     why, name = out_of_range(time_ns > 0), strict[0].column.name

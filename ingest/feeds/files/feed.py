@@ -19,10 +19,10 @@ from sparkhaven.ingest.feeds.base import (
     SILENT,
     Block,
     Clock,
-    PlannedFeed,
     RequeuedRows,
     ResumeRules,
     Source,
+    TablesFeed,
     Trial,
     Waiting,
     WaitingCounts,
@@ -146,7 +146,7 @@ TRIED = 3  # files of a trial
 WHOLE = 64 << 20  # bytes of a file that a trial reads whole
 
 
-class FilesFeed(PlannedFeed[FilesOptions, FileId]):
+class FilesFeed(TablesFeed[FilesOptions, FileId]):
     """Files, or parts of them, each taken once. Decoders are imported where they are used: DuckDB takes its time."""
 
     settings = FilesFeedModel
@@ -212,20 +212,12 @@ class FilesFeed(PlannedFeed[FilesOptions, FileId]):
         rejects = Rejects(SILENT, keep=SHOWN, frozen=self.spec.contract == "freeze")
         return try_rows((self.decode(fs, file, schema, rejects, time.time) for file in files), rejects)
 
-    def decode(self, fs: Fs, split: FileId, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
+    def blocks(
+        self, fs: Fs, split: FileId, tables: Mapping[int, TableRows], routes: TableRoutes | None, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
         from sparkhaven.ingest.feeds.files.decode import file_blocks
 
-        table = TableRows(self.spec, schema, rejects)
-        if (routes := self.spec.routes) is not None:
-            return self.own_blocks(fs, split, table, routes, clock)
-        return file_blocks(PlannedFile(fs, split), table, self.options, clock)
-
-    def decode_tables(
-        self, fs: Fs, split: FileId, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
-    ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.files.decode import file_table_blocks
-
-        return file_table_blocks(PlannedFile(fs, split), tables, routes, self.options, clock)
+        return file_blocks(PlannedFile(fs, split), tables, routes, self.options, clock)
 
     @classmethod
     def sample(cls, fs: Fs, options: FilesOptions, rows: int) -> Sample:

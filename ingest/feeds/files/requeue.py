@@ -40,27 +40,29 @@ def requeue_file_rows(
     payload_targets = tuple(target for target in targets if target.meta is None)
     values_of, unit = form.code.decode_one(replace(decoding, targets=payload_targets)), form.unit
     complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
-    rejects.complete = complete
     strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
     kept: list[RejectedRow] = []
     values: list[list[Value]] = []
-    for row in rows:
-        rejects.read += 1
-        payload, number, time_ns = to_utf8(row["Payload"] or b"", encoding), row["Position"], row["SourceTime"] or 0
-        outcome: list[Value] | BadRow | Refusal
-        if payload.strip():
-            outcome = attempted(values_of, payload, row, rejects)
-            if isinstance(outcome, Refusal):
-                outcome = bad_row(source, number, None, outcome, "", payload, unit=unit)
-            if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(outcome, BadRow):
-                outcome = bad_row(source, number, strict[0], out_of_range(time_ns > 0), FAR_FILE, payload, unit=unit)
-        else:
-            outcome = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
-        if isinstance(outcome, BadRow):
-            rejects.add_all([outcome])
-        else:
-            kept.append({**row, "Payload": payload})
-            values.append(outcome)
+    with rejects.completing(complete):
+        for row in rows:
+            rejects.read += 1
+            payload, number, time_ns = to_utf8(row["Payload"] or b"", encoding), row["Position"], row["SourceTime"] or 0
+            outcome: list[Value] | BadRow | Refusal
+            if payload.strip():
+                outcome = attempted(values_of, payload, row, rejects)
+                if isinstance(outcome, Refusal):
+                    outcome = bad_row(source, number, None, outcome, "", payload, unit=unit)
+                if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(outcome, BadRow):
+                    outcome = bad_row(
+                        source, number, strict[0], out_of_range(time_ns > 0), FAR_FILE, payload, unit=unit
+                    )
+            else:
+                outcome = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
+            if isinstance(outcome, BadRow):
+                rejects.add_all([outcome])
+            else:
+                kept.append({**row, "Payload": payload})
+                values.append(outcome)
     arrays = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
     file = source if path is None else path
     columns = tuple(next(arrays) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)

@@ -189,19 +189,16 @@ def frame_blocks(
     origin, unit = split.origin, split.unit
     batch = pa.RecordBatch.from_arrays(split.rows.columns, told_apart(split.rows.schema.names))
     indices = np.arange(batch.num_rows, dtype=np.int64)  # numbers may repeat: a query can make two rows of one
-    rejects.complete = lambda row: replace(row, line=int(split.numbers[row.line]))
     decoder = ParquetDecoder(targets, (), alias=spec.allow_null_alias, unit=unit)
     times = with_times(batch, {target.source: target.column.type for target in targets})
-    rows = decoder.typed(ParquetBatch(times, written=batch), indices, origin, rejects)
     router = Router(targets, spec.partition, origin, spec.partition.clock.now_ns(clock), unit)
-
     form = row_form(targets)
 
     def text(index: int) -> bytes:
         return row_text({name: batch.column(name)[index] for name in batch.schema.names}, form)
 
-    yield router, rows, text
-    rejects.complete = None
+    with rejects.completing(lambda row: replace(row, line=int(split.numbers[row.line]))):
+        yield router, decoder.typed(ParquetBatch(times, written=batch), indices, origin, rejects), text
 
 
 class FramesFeed(Feed[FramesOptions, FrameBatch]):

@@ -10,11 +10,11 @@ from sparkhaven.ingest.feeds.base import (
     PATIENCE_S,
     Block,
     Clock,
-    PlannedFeed,
     Remote,
     RequeuedRows,
     ResumeRules,
     Source,
+    TablesFeed,
     Waiting,
     WaitingCounts,
 )
@@ -30,10 +30,9 @@ from sparkhaven.store.errors import counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
-from sparkhaven.store.types.model import TableSchema
 
 
-class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
+class KafkaFeed(TablesFeed[KafkaOptions, OffsetRange]):
     """Ranges of offsets, each fetched by the task that decodes it. The client is imported where it is used."""
 
     settings = KafkaFeedModel
@@ -50,7 +49,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         """What a decoder of values or keys refuses, before a task does."""
         from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 
-        MessageDecoder(targets, self.options, self.spec)
+        MessageDecoder(targets, self.spec)
 
     def source(self, root: Path, tasks: int) -> Source:
         from sparkhaven.ingest.feeds.kafka.source import KafkaStream, kafka_source
@@ -80,29 +79,15 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
         counts = WaitingCounts(waiting_messages=waiting, lag=left, ends=ends_by_name)
         return Waiting(counts, counted(waiting, "message"), rows=waiting, nothing=not ends_by_name)
 
-    def decode(
-        self, fs: Fs, split: OffsetRange, schema: TableSchema, rejects: Rejects, clock: Clock
-    ) -> Iterator[Block]:
+    def blocks(
+        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes | None, clock: Clock
+    ) -> Iterator[tuple[int, Block]]:
         from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
         from sparkhaven.ingest.feeds.kafka.source import message_blocks
 
-        table = TableRows(self.spec, schema, rejects)
-        if (routes := self.spec.routes) is not None:
-            yield from self.own_blocks(fs, split, table, routes, clock)
-            return
-        with KEPT.lease(self.options, [split], headers=header_names(item.meta for item in self.spec.columns)) as reader:
-            yield from message_blocks(reader, split, table, self.options, clock)
-            rejects.last = reader.last_of(split)
-
-    def decode_tables(
-        self, fs: Fs, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes, clock: Clock
-    ) -> Iterator[tuple[int, Block]]:
-        from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT
-        from sparkhaven.ingest.feeds.kafka.source import message_table_blocks
-
         headers = header_names(item.meta for table in tables.values() for item in table.spec.columns)
         with KEPT.lease(self.options, [split], headers=headers) as reader:
-            yield from message_table_blocks(reader, split, tables, routes, self.options, clock)
+            yield from message_blocks(reader, split, tables, routes, clock)
             for table in tables.values():
                 table.rejects.last = reader.last_of(split)
 
@@ -117,8 +102,7 @@ class KafkaFeed(PlannedFeed[KafkaOptions, OffsetRange]):
     ) -> RequeuedRows:
         from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 
-        decoder = MessageDecoder(targets, self.options, self.spec)
-        return requeue_messages(source, rows, decoder, now_ns, rejects)
+        return requeue_messages(source, rows, MessageDecoder(targets, self.spec), now_ns, rejects)
 
     def remote(self) -> Remote:
         """The broker; SettingsError for a setting that its client refuses."""

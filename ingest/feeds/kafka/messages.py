@@ -69,14 +69,10 @@ class MessageDecoder:
     """
 
     def __init__(
-        self,
-        targets: Sequence[Target],
-        feed: KafkaOptions,
-        spec: StreamSpec,
-        headers: Sequence[str] = (),
-        *,
-        strict: bool | None = None,
+        self, targets: Sequence[Target], spec: StreamSpec, headers: Sequence[str] = (), *, strict: bool | None = None
     ) -> None:
+        feed = spec.feed
+        assert isinstance(feed, KafkaOptions)  # noqa: S101
         self._targets, self._feed, self._spec = tuple(targets), feed, spec
         self._strict = spec.strict if strict is None else strict
         wholes = [n for n, t in enumerate(targets) if t.meta == "key"]
@@ -136,15 +132,12 @@ class MessageDecoder:
             return block if stop - start == len(every) else block.where((every >= start) & (every < stop))
 
         def refused(index: int, refusal: Refusal) -> BadRow:
-            rejects.complete = None
             return _failed(block.at(int(block.offsets[index])), refusal, source, self.headers)
 
         def decode(messages: FramedMessages) -> TypedRows:
             return self._decode(messages, source, received_ns, rejects)
 
-        rows = guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
-        rejects.complete = partial(_completed, block, None, self.headers)
-        return rows
+        return guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
 
     def _decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         if self._feed.tombstones == "ignore":
@@ -155,18 +148,18 @@ class MessageDecoder:
         read = rejects.read + len(block.offsets)
         columns: dict[int, pa.Array] = {}
         for part in self._parts:
-            rejects.complete = partial(_completed, block, part, self.headers)
-            rows = _part_rows(part, block, source, rejects)
+            with rejects.completing(partial(_completed, block, part, self.headers)):
+                rows = _part_rows(part, block, source, rejects)
             if len(rows) < len(block.offsets):
                 good = np.isin(block.offsets, rows.numbers, assume_unique=True)
                 columns = {n: column.filter(pa.array(good)) for n, column in columns.items()}
                 block = block.where(good)
             columns.update(zip(part.places, rows.columns, strict=True))
         rejects.read = read
-        rejects.complete = partial(_completed, block, None, self.headers)
         for target in self._targets:
             if target.meta == "timestamp" and target.far is None and len(far := far_times(block.times)):
-                rejects.add_all(_far(target, block, source, index) for index in far.tolist())
+                with rejects.completing(partial(completed, block, self.headers)):
+                    rejects.add_all(_far(target, block, source, index) for index in far.tolist())
                 near = np.ones(len(block.offsets), np.bool_)
                 near[far] = False
                 columns = {n: column.filter(pa.array(near)) for n, column in columns.items()}
@@ -295,4 +288,4 @@ def requeue_messages(
     block = FramedMessages.made([_message(row) for row in rows], decoder.headers)
     typed = decoder.decode(block, source, now_ns, rejects)
     payloads = {row["Position"]: row["Payload"] or b"" for row in rows}
-    return RequeuedRows(source, typed, payloads, "offset", rejects.complete)
+    return RequeuedRows(source, typed, payloads, "offset", partial(completed, block, decoder.headers))

@@ -26,7 +26,7 @@ from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT, ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed
-from sparkhaven.ingest.feeds.kafka.options import KafkaOptions, ReadLimits
+from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import (
     Position,
     first_offsets,
@@ -251,106 +251,81 @@ class MessageSizes:
         return sum(size for _, size in sizes) / messages if messages else self._guess
 
 
-def _decoder(spec: StreamSpec, schema: TableSchema, options: KafkaOptions) -> tuple[tuple[Target, ...], MessageDecoder]:
+def _decoder(
+    spec: StreamSpec, schema: TableSchema, routes: TableRoutes | None
+) -> tuple[tuple[Target, ...], MessageDecoder]:
     targets = resolve_targets(spec, schema)
-    return targets, MessageDecoder(targets, options, spec)
+    return targets, MessageDecoder(targets, spec if routes is None else counting(spec, routes))
 
 
 _DECODERS = DecoderCache(_decoder)
 
 
 def message_blocks(
-    reader: KafkaReader, split: OffsetRange, table: TableRows, options: KafkaOptions, clock: Clock
-) -> Iterator[Block]:
-    """Typed rows of one range block by block; bad rows and counts go to the rejects of the table.
-
-    Nothing of a range may be committed before the iterator has ended, since it proves last that the topic is still the
-    one that was planned. Raises what ``KafkaReader.read`` raises, and ErrorBudgetExceeded when the range has more bad
-    rows than a batch may have.
-    """
-    spec, rejects, small = table.spec, table.rejects, split.stop - split.start <= SMALL_ROWS
-    targets, decoder = _DECODERS.of(spec, table.schema, options, small=small)
-    source = partition_name(split.topic, split.partition)
-    blocks: Iterable[FramedMessages] = reader.read(split)
-    chosen = spec.partition.clock
-    clock_ns = chosen.now_ns(clock)
-    if chosen.kind == "batch" and spec.partition.value.column is not None:
-        clock_ns, held = _newest(decoder, blocks, source, targets, options.limits, spec)
-        blocks = reader.read(split) if held is None else held
-    router = Router(targets, spec.partition, source, clock_ns, "offset")
-    rejects.source.count(0)
-    for block in blocks:
-        rejects.source.count(len(block.offsets))
-        with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
-            rows = decoder.decode(block, source, round(clock() * NS_PER_SECOND), rejects)
-        yield router, rows, block.value_at
-        rejects.complete = None
-
-
-def message_table_blocks(
-    reader: KafkaReader,
-    split: OffsetRange,
-    tables: Mapping[int, TableRows],
-    routes: TableRoutes,
-    options: KafkaOptions,
-    clock: Clock,
+    reader: KafkaReader, split: OffsetRange, tables: Mapping[int, TableRows], routes: TableRoutes | None, clock: Clock
 ) -> Iterator[tuple[int, Block]]:
-    """Typed rows of a range for several tables, each with the number of its table. Raises as ``message_blocks``."""
-    source = partition_name(split.topic, split.partition)
+    """Typed rows of one range block by block, each with the number of its table; bad rows go to its rejects.
+
+    ``routes`` None: one table has all rows. Nothing of a range may be committed before the iterator has ended, since it
+    proves last that the topic is still the one that was planned. Raises what ``KafkaReader.read`` raises, and
+    ErrorBudgetExceeded when the range has more bad rows than a batch may have.
+    """
+    source, small = partition_name(split.topic, split.partition), split.stop - split.start <= SMALL_ROWS
+    blocks: Iterable[FramedMessages] = reader.read(split)
     decoders: dict[int, MessageDecoder] = {}
     routers: dict[int, Router] = {}
     for number, table in tables.items():
-        targets = resolve_targets(table.spec, table.schema)
-        decoders[number] = MessageDecoder(targets, options, counting(table.spec, routes))
-        routers[number] = Router(
-            targets, table.spec.partition, source, table.spec.partition.clock.now_ns(clock), "offset"
-        )
-    choice = TableChoice(routes, tables, source, "offset")
-    refusing = tables.get(routes.refusing)
-    headers = () if refusing is None else header_names(item.meta for item in refusing.spec.columns)
-    deciding = MessageTexts(routes, options, next(iter(tables.values())).spec, split.topic, headers)
-    for table in tables.values():
+        spec = table.spec
+        targets, decoders[number] = _DECODERS.of(spec, table.schema, routes, small=small)
+        clock_ns = spec.partition.clock.now_ns(clock)
+        if routes is None and spec.partition.clock.kind == "batch" and spec.partition.value.column is not None:
+            clock_ns, held = _newest(decoders[number], blocks, source, targets, spec)
+            blocks = reader.read(split) if held is None else held
+        routers[number] = Router(targets, spec.partition, source, clock_ns, "offset")
         table.rejects.source.count(0)
-    for block in reader.read(split):
+    parts_of = _parts_of(tables, routes, source)
+    for block in blocks:
         for table in tables.values():
             table.rejects.source.count(len(block.offsets))
         received_ns = round(clock() * NS_PER_SECOND)
-        with gc_paused():
-            chosen = choice.numbers_of(deciding.of(block, source, received_ns, choice.probe), block.value_at)
-        for number, offsets in chosen.items():
-            if not len(offsets):
-                continue
-            rejects = tables[number].rejects
-            with gc_paused():
-                part = block if len(offsets) == len(block.offsets) else block.where(lines_of(block.offsets, offsets))
-                rows = decoders[number].decode(part, source, received_ns, rejects)
-            yield number, (routers[number], rows, part.value_at)
-            rejects.complete = None
-        choice.probe.complete = None
+        for number, part in parts_of(block, received_ns).items():
+            decoder, rejects = decoders[number], tables[number].rejects
+            with gc_paused():  # ended before the yield: what the caller does with the rows is not part of the pause
+                rows = decoder.decode(part, source, received_ns, rejects)
+            with rejects.completing(partial(completed, part, decoder.headers)):
+                yield number, (routers[number], rows, part.value_at)
 
 
-class MessageTexts:
-    """The texts that decide about messages: a field of their values, or their topic, which is not decoded at all.
+def _parts_of(
+    tables: Mapping[int, TableRows], routes: TableRoutes | None, source: str
+) -> Callable[[FramedMessages, int], Mapping[int, FramedMessages]]:
+    """What tells the messages of each table of a block, by a field of their values, or by their topic."""
+    if routes is None:
+        return lambda block, received_ns: dict.fromkeys(tables, block)
+    choice, refusing = TableChoice(routes, tables, source, "offset"), tables.get(routes.refusing)
+    headers = () if refusing is None else header_names(item.meta for item in refusing.spec.columns)
+    spec, topic = next(iter(tables.values())).spec, pa.array([source.rpartition("/")[0]], pa.string())
+    by_topic = routes.kind == "topic"  # then nothing is decoded
+    decoder = None if by_topic else MessageDecoder((routing_target(routes),), spec, headers, strict=False)
 
-    Rejected messages keep those of ``headers``.
-    """
-
-    def __init__(
-        self, routes: TableRoutes, options: KafkaOptions, spec: StreamSpec, topic: str, headers: Sequence[str]
-    ) -> None:
-        by_topic = routes.kind == "topic"
-        self._topic, self._headers = topic if by_topic else None, headers
-        self._rows = (
-            None if by_topic else MessageDecoder((routing_target(routes),), options, spec, headers, strict=False)
-        )
-
-    def of(self, block: FramedMessages, source: str, received_ns: int, probe: Rejects) -> TypedRows:
-        """One column of texts."""
-        if self._rows is not None:
-            return self._rows.decode(block, source, received_ns, probe)
+    def texts_of(block: FramedMessages, received_ns: int) -> TypedRows:
+        if decoder is not None:
+            return decoder.decode(block, source, received_ns, choice.probe)
         codes = pa.array(np.zeros(len(block.offsets), np.int32))
-        probe.complete = partial(completed, block, self._headers)
-        return TypedRows((pa.DictionaryArray.from_arrays(codes, pa.array([self._topic], pa.string())),), block.offsets)
+        return TypedRows((pa.DictionaryArray.from_arrays(codes, topic),), block.offsets)
+
+    def parts(block: FramedMessages, received_ns: int) -> Mapping[int, FramedMessages]:
+        with gc_paused():
+            texts = texts_of(block, received_ns)
+            with choice.probe.completing(partial(completed, block, headers)):
+                chosen = choice.numbers_of(texts, block.value_at)
+            return {
+                number: block if len(offsets) == len(block.offsets) else block.where(lines_of(block.offsets, offsets))
+                for number, offsets in chosen.items()
+                if len(offsets)
+            }
+
+    return parts
 
 
 def _newest(
@@ -358,14 +333,14 @@ def _newest(
     blocks: Iterable[FramedMessages],
     source: str,
     targets: Sequence[Target],
-    limits: ReadLimits,
     spec: StreamSpec,
 ) -> tuple[int, list[FramedMessages] | None]:
     """The newest instant of a range, and its blocks; None where they are more than is held, and have to be read again.
 
     It is known when all of the range was seen.
     """
-    silent, rule = Rejects(SILENT, keep=0), spec.partition.value
+    assert isinstance(spec.feed, KafkaOptions)  # noqa: S101
+    silent, rule, limits = Rejects(SILENT, keep=0), spec.partition.value, spec.feed.limits
     instants: list[int] = []
     held: list[FramedMessages] | None = []
     size = messages = 0

@@ -7,7 +7,7 @@ lines (``ingest.formats.csv.spans``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -165,6 +165,29 @@ class CsvDecoder:
         for target in self._targets:
             if target.source not in header.names:
                 rejects.absent[target.column.name] += records
+
+    def decode_all(
+        self, blocks: Callable[[], Iterable[LineBlock]], file: str, rejects: Rejects
+    ) -> Iterator[tuple[LineBlock, TypedRows]]:
+        """Typed rows of a file, each with the block that their records are in.
+
+        ``blocks`` gives its lines, and a second time for a file with a quote that nothing closes.
+        """
+        first: int | None = 1
+        while first is not None:
+            rest: LineBlock | None = None
+            for whole in blocks():
+                block = whole.after(first - 1) if first > 1 else whole
+                block = block if rest is None else rest.before(block)
+                rows, used = self.decode(block, file, rejects, last=False)
+                rejects.source.leave(self.lines_left)
+                yield block, rows
+                rest = block.rest(used) if used < len(block) else None
+            if rest is not None:
+                rows, _ = self.decode(rest, file, rejects, last=True)
+                rejects.source.leave(self.lines_left)
+                yield rest, rows
+            first = self.unclosed()
 
     def unclosed(self) -> int | None:
         """To be called at the end of a file: the number of a line whose quote nothing closes and that was not decoded.

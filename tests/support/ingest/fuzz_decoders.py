@@ -21,6 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,7 +32,7 @@ from sparkhaven.ingest.feeds.base import Block, route
 from sparkhaven.ingest.feeds.delta.versions import changes_of, look, snapshot
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
+from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.router import Router
 from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
@@ -150,11 +151,13 @@ def _messages(
             for n in range(BLOCK)
         ]
         rejects = Rejects(PLENTY)
-        decoder = MessageDecoder(targets, options, spec)
-        rows = decoder.decode(block_of(messages, decoder.headers), PLACE, NOW_NS, rejects)
+        decoder = MessageDecoder(targets, spec)
+        framed = block_of(messages, decoder.headers)
+        rows = decoder.decode(framed, PLACE, NOW_NS, rejects)
         router = Router(targets, partition, PLACE, NOW_NS, "offset")
         block: Iterator[Block] = iter([(router, rows, lambda offset: messages[offset].payload or b"")])
-        stored = sum(routed.batch.num_rows for routed in route(block, rejects))
+        with rejects.completing(partial(completed, framed, decoder.headers)):
+            stored = sum(routed.batch.num_rows for routed in route(block, rejects))
         tally.inputs, tally.rows = tally.inputs + BLOCK, tally.rows + stored
         tally.see(rejects.rows)
         lost = set(range(BLOCK)) - {row.line for row in rejects.rows}
@@ -179,8 +182,8 @@ def _files(content: Callable[[Chance], bytes], options: FilesOptions, name: str)
         tally.inputs += 1 if options.format == "parquet" else BLOCK
         try:
             file = PlannedFile(Fs(), file_id(path))
-            blocks = file_blocks(file, TableRows(spec, table, rejects), options, lambda: NOW_NS / 1e9)
-            stored = sum(routed.batch.num_rows for routed in route(blocks, rejects))
+            blocks = file_blocks(file, {0: TableRows(spec, table, rejects)}, None, options, lambda: NOW_NS / 1e9)
+            stored = sum(routed.batch.num_rows for routed in route((block for _, block in blocks), rejects))
         except SparkhavenError as error:
             tally.refused += 1
             if str(path) not in str(error.where):

@@ -114,7 +114,9 @@ def decode_split(
 ) -> Iterator[Routed]:
     """Routed batches of a file."""
     options: Any = spec.feed
-    return route(file_blocks(PlannedFile(fs, split), TableRows(spec, table, rejects), options, clock, known), rejects)
+    tables = {0: TableRows(spec, table, rejects)}
+    blocks = file_blocks(PlannedFile(fs, split), tables, None, options, clock, known)
+    return route((block for _, block in blocks), rejects)
 
 
 def decode(split: FileId, spec: StreamSpec, table: TableSchema, fs: Fs | None = None) -> tuple[list[Routed], Rejects]:

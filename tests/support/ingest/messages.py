@@ -61,7 +61,7 @@ def decode(
     targets = resolve_targets(spec, schema)
     rejects = Rejects(spec.bad_rows, sink=lambda rows: quarantined.extend(rows))
     quarantined: list[Any] = []
-    decoder = MessageDecoder(targets, made, spec)
+    decoder = MessageDecoder(targets, spec)
     rows = decoder.decode(block_of(messages, decoder.headers), PLACE, 77, rejects)
     rejects.flush()
     rejects.rows = quarantined

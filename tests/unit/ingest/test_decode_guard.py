@@ -107,22 +107,21 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
 def test_messages() -> None:
     specs = [ColumnSpec("v", zone="UTC"), ColumnSpec("at", meta="offset")]
     messages = [Fake(n, f'{{"v":"{text}"}}'.encode(), b"k", 5) for n, text in enumerate(TEXTS)]
-    spec, options = kafka(specs)
+    spec = kafka(specs)
     targets = [
         replace(t, zone=POISON.zone) if t.source == "v" else t
         for t in resolve_targets(spec, schema(v="Instant", at="long"))
     ]
     rejects = Rejects(PLENTY)
-    rows = MessageDecoder(targets, options, spec).decode(block_of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, spec).decode(block_of(messages), "t/0", 0, rejects)
     assert rows.columns[1].to_pylist() == [0, 2, 3, 6]
     assert bad(rejects) == [(line - 1, column, code) for line, column, code in EXPECTED]
     assert {(row.file, row.unit, row.key, row.time_ns) for row in rejects.rows} == {("t/0", "offset", b"k", 5_000_000)}
 
 
-def kafka(specs: list[ColumnSpec]) -> tuple[StreamSpec, KafkaOptions]:
-    options = KafkaOptions("h", ("t",))
+def kafka(specs: list[ColumnSpec]) -> StreamSpec:
     part = PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="2026-11-20"))
-    return StreamSpec("s", "T.T", options, part, tuple(specs), bad_rows=PLENTY), options
+    return StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), part, tuple(specs), bad_rows=PLENTY)
 
 
 class Odd:
@@ -247,12 +246,10 @@ def test_a_message_of_a_far_time(ms: int, far: Any) -> None:
         assert (row.line, row.column, row.code, row.key) == (1, "at", "outside-the-range-of-an-instant", b"k")
         assert (row.payload, row.time_ns, str(ms) in row.value) == (b'{"v":2}', LAST, True)
         batch = as_batch(rejects.rows)
-        spec, options = kafka(specs)
+        spec = kafka(specs)
         targets = resolve_targets(spec, schema(v="int", at="Instant"))
         again = Rejects(PLENTY)
-        assert (
-            len(requeue_messages("t/0", batch.to_pylist(), MessageDecoder(targets, options, spec), 0, again).rows) == 0
-        )
+        assert len(requeue_messages("t/0", batch.to_pylist(), MessageDecoder(targets, spec), 0, again).rows) == 0
         assert [(row.line, row.column) for row in again.rows] == [(1, "at")]
     else:
         assert (found["v"], rejects.rows) == ([1, 2, 3, 4], [])

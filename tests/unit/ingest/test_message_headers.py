@@ -51,10 +51,10 @@ def test_a_bad_row_keeps_the_headers_that_columns_take() -> None:
     targets = resolve_targets(spec, schema(**COLUMNS))
     again = Rejects(PLENTY)
     row = rows[0] | {"Header": '["trace:eA==", "a:b:eQ=="]'}
-    done = requeue_messages("t/0", [row], MessageDecoder(targets, options, spec), 0, again)
+    done = requeue_messages("t/0", [row], MessageDecoder(targets, spec), 0, again)
     assert [column.to_pylist() for column in done.rows.columns] == [[3], ["x"], ["y"]]
     older = rows[0] | {"Header": '["price:usd", "v"]'}
-    done = requeue_messages("t/0", [older], MessageDecoder(targets, options, spec), 0, again)
+    done = requeue_messages("t/0", [older], MessageDecoder(targets, spec), 0, again)
     assert [column.to_pylist() for column in done.rows.columns] == [[3], [None], [None]]
 
 

@@ -147,7 +147,7 @@ def test_messages_with_other_fields_by_a_strict_contract() -> None:
     spec = StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), PARTITION, ignore=("known",))
     rejects = Rejects(BadRowBudget(max_rows=10))
     targets = (target("int", "a"),)
-    rows = MessageDecoder(targets, KafkaOptions("h", ("t",)), spec, strict=True).decode(block, PLACE, 0, rejects)
+    rows = MessageDecoder(targets, spec, strict=True).decode(block, PLACE, 0, rejects)
     assert (rows.numbers.tolist(), rows.columns[0].to_pylist()) == ([0, 3, 4, 5], [1, None, 3, None])
     assert [(row.line, row.code, row.value) for row in rejects.rows] == [
         (1, "unknown-field", "b"),

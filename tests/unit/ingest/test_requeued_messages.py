@@ -56,7 +56,7 @@ def rejected(messages: Sequence[Fake]) -> pa.Table:
     """What the quarantine gets of messages."""
     handed: list[BadRow] = []
     rejects = Rejects(SPEC.bad_rows, sink=handed.extend)
-    MessageDecoder(resolve_targets(SPEC, TABLE), SPEC.feed, SPEC).decode(block_of(messages), PLACE, 77, rejects)  # type: ignore[arg-type]
+    MessageDecoder(resolve_targets(SPEC, TABLE), SPEC).decode(block_of(messages), PLACE, 77, rejects)
     rejects.flush()
     return pa.Table.from_batches([as_batch(handed)])
 

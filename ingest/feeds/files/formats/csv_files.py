@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
-    TogetherDecoding,
+    TablesDecoding,
     name_of,
     sampled_blocks,
     text_blocks,
@@ -148,17 +147,34 @@ def _blocks(file: PlannedFile) -> Iterator[tuple[int, LineBlock]]:
         offset += len(block.data)
 
 
-def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    options, path = decoding.options, file.split.path
-    csv_rows = _csv_rows(decoding)
-    is_part = isinstance(file.split, FilePart)
-    records = find_records(file, options.csv, partial(csv_rows.start, file=path)) if is_part else None
-    lines = LineCount(1 if records is None else records.number, [rejects.source])
-    first: int | None = 1
-    while first is not None:  # a second time for a file with a quote that nothing closes
+def decode(file: PlannedFile, tables: TablesDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+    options, path, deciding = tables.options, file.split.path, tables.deciding
+    decoders = {number: (_csv_rows(decoding), rejects) for number, (decoding, rejects) in tables.tables.items()}
+    first, (leading, rejects) = next(iter(decoders.items()))
+    if deciding is not None:
+        leading, rejects = _csv_rows(deciding[0]), deciding[1].probe
+
+    def start(block: LineBlock) -> int:
+        for decoder, _ in decoders.values():
+            decoder.start(block, path)
+        return leading.start(block, path)
+
+    records = find_records(file, options.csv, start) if isinstance(file.split, FilePart) else None
+    lines = LineCount(1 if records is None else records.number, tables.sources)
+
+    def blocks() -> Iterator[LineBlock]:
         number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
-        yield from _decode_from(csv_rows, lines.of(text_blocks(pieces, options, file, number)), first, path, rejects)
-        first = csv_rows.unclosed()
+        return lines.of(text_blocks(pieces, options, file, number))
+
+    for block, rows in leading.decode_all(blocks, path, rejects):
+        if deciding is None:
+            yield first, rows, leading.record_of
+            continue
+        start(block)  # the header, which the records of a table do not have
+        for number, chosen in deciding[1].numbers_of(rows, leading.record_of).items():
+            if len(chosen):
+                decoder, own = decoders[number]
+                yield number, decoder.decode(leading.records_of(chosen), path, own)[0], decoder.record_of
 
 
 def _csv_rows(decoding: Decoding) -> CsvDecoder:
@@ -166,62 +182,6 @@ def _csv_rows(decoding: Decoding) -> CsvDecoder:
     alias, missing = spec.allow_null_alias, options.missing_columns
     strict = decoding.strict
     return CsvDecoder(decoding.targets, spec.ignore, options.csv, alias=alias, missing=missing, strict=strict)
-
-
-def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
-    options, path, choice = together.deciding.options, file.split.path, together.choice
-    deciding = _csv_rows(together.deciding)
-    decoders = {number: _csv_rows(decoding) for number, (decoding, _) in together.tables.items()}
-
-    def start(block: LineBlock) -> int:
-        for decoder in decoders.values():
-            decoder.start(block, path)
-        return deciding.start(block, path)
-
-    def decoded(block: LineBlock, rows: TypedRows) -> Iterator[tuple[int, TypedRows, Payload]]:
-        start(block)  # the header, which the records of a table do not have
-        for number, lines in choice.numbers_of(rows, deciding.record_of).items():
-            if len(lines):
-                records, decoder = deciding.records_of(lines), decoders[number]
-                yield number, decoder.decode(records, path, together.tables[number][1])[0], decoder.record_of
-
-    is_part = isinstance(file.split, FilePart)
-    records = find_records(file, options.csv, start) if is_part else None
-    counted = LineCount(1 if records is None else records.number, together.sources)
-    first: int | None = 1
-    while first is not None:  # a second time for a file with a quote that nothing closes
-        number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
-        rest: LineBlock | None = None
-        for whole in counted.of(text_blocks(pieces, options, file, number)):
-            block = whole.after(first - 1) if first > 1 else whole
-            block = block if rest is None else rest.before(block)
-            rows, used = deciding.decode(block, path, choice.probe, last=False)
-            choice.probe.source.leave(deciding.lines_left)
-            yield from decoded(block, rows)
-            rest = block.rest(used) if used < len(block) else None
-        if rest is not None:
-            rows, _ = deciding.decode(rest, path, choice.probe, last=True)
-            choice.probe.source.leave(deciding.lines_left)
-            yield from decoded(rest, rows)
-        first = deciding.unclosed()
-
-
-def _decode_from(
-    csv_rows: CsvDecoder, blocks: Iterator[LineBlock], first: int, file: str, rejects: Rejects
-) -> Iterator[tuple[TypedRows, Payload]]:
-    rest: LineBlock | None = None
-    for whole in blocks:
-        block = whole.after(first - 1) if first > 1 else whole
-        if rest is not None:
-            block = rest.before(block)
-        rows, used = csv_rows.decode(block, file, rejects, last=False)
-        rejects.source.leave(csv_rows.lines_left)
-        yield rows, csv_rows.record_of
-        rest = block.rest(used) if used < len(block) else None
-    if rest is not None:
-        rows, _ = csv_rows.decode(rest, file, rejects, last=True)
-        rejects.source.leave(csv_rows.lines_left)
-        yield rows, csv_rows.record_of
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
@@ -265,25 +225,13 @@ def _records(
     file: PlannedFile, options: FilesOptions, most: int
 ) -> tuple[list[tuple[int, dict[str, str]]], list[Unreadable], bool, tuple[str, ...]]:
     """Records of one file, those that cannot be read, whether that is all of it, and the names of its fields."""
-    taken, first = CsvRecords(options.csv), 1
+    taken = CsvRecords(options.csv)
     bad: list[Unreadable] = []
     rejects = Rejects(
         SILENT, sink=lambda rows: bad.extend(Unreadable(f"{name_of(file)} line {b.line}", b.explanation) for b in rows)
     )
-    path, whole = file.split.path, True
-    while first:  # a second time for a file with a quote that nothing closes
-        rest = None
-        for read in sampled_blocks(file, options):
-            block = read.after(first - 1) if first > 1 else read
-            block = block if rest is None else rest.before(block)
-            _, used = taken.decode(block, path, rejects, last=False)
-            rest = block.rest(used) if used < len(block) else None
-            if len(taken.records) > most:
-                whole = False
-                break
-        if rest is not None and whole:
-            taken.decode(rest, path, rejects, last=True)
-        first = (taken.unclosed() or 0) if whole else 0
+    for _ in taken.decode_all(lambda: sampled_blocks(file, options), file.split.path, rejects):
+        if len(taken.records) > most:
+            break
     rejects.flush()
-    whole &= len(taken.records) <= most
-    return taken.records[:most], bad[:KEPT], whole, taken.names
+    return taken.records[:most], bad[:KEPT], len(taken.records) <= most, taken.names

@@ -43,12 +43,18 @@ class Decoding:
 
 
 @dataclass(frozen=True, slots=True)
-class TogetherDecoding:
-    """How a file is decoded for several tables: ``deciding`` has the column that decides, for ``choice``."""
+class TablesDecoding:
+    """How a file is decoded for its tables, by number.
+
+    ``deciding`` has the column that decides which of them a row is of, for a choice; None: one table has all rows.
+    """
 
     tables: Mapping[int, tuple[Decoding, Rejects]]
-    deciding: Decoding
-    choice: TableChoice
+    deciding: tuple[Decoding, TableChoice] | None = None
+
+    @property
+    def options(self) -> FilesOptions:
+        return next(decoding.options for decoding, _ in self.tables.values())
 
     @property
     def sources(self) -> list[SourceRows]:
@@ -78,11 +84,8 @@ class SampledFiles:
 class FormatCode(Protocol):
     """What a format of files can do: the functions of its module."""
 
-    def decode(self, file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-        """Typed rows block by block, with the text of each row by number."""
-
-    def decode_tables(self, file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
-        """Typed rows for several tables block by block, each with the number of its table."""
+    def decode(self, file: PlannedFile, tables: TablesDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+        """Typed rows block by block, with the number of their table, and the text of each row by its number."""
 
     def decode_one(self, decoding: Decoding) -> DecodeOne:
         """Exact values of one payload that quarantine keeps."""

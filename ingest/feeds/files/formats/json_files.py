@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.file_parts import part_lines
-from sparkhaven.ingest.content.lines import BLOCK, LineCount
+from sparkhaven.ingest.content.lines import BLOCK, LineBlock, LineCount
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.decoder_cache import SMALL_BYTES, DecoderCache
 from sparkhaven.ingest.feeds.files.formats.decoding import (
@@ -15,7 +15,7 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
-    TogetherDecoding,
+    TablesDecoding,
     name_of,
     sampled_blocks,
     text_blocks,
@@ -38,29 +38,31 @@ def _json_rows(targets: tuple[Target, ...], spec: StreamSpec, strict: bool) -> J
 _JSON_ROWS = DecoderCache(_json_rows)
 
 
-def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    small = file.split.size <= SMALL_BYTES
-    json_rows = _JSON_ROWS.of(decoding.targets, decoding.spec, decoding.strict, small=small)
-    first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
-    for block in LineCount(first, [rejects.source]).of(text_blocks(pieces, decoding.options, file, first)):
-        yield json_rows.decode(block, file.split.path, rejects), block.line_of
-
-
-def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
-    path, choice = file.split.path, together.choice
-    deciding = _json_rows(together.deciding.targets, together.deciding.spec, False)
+def decode(file: PlannedFile, tables: TablesDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
+    path, small = file.split.path, file.split.size <= SMALL_BYTES
     decoders = {
-        number: _json_rows(decoding.targets, decoding.spec, decoding.strict)
-        for number, (decoding, _) in together.tables.items()
+        number: _JSON_ROWS.of(decoding.targets, decoding.spec, decoding.strict, small=small)
+        for number, (decoding, _) in tables.tables.items()
     }
     first, pieces = part_lines(file) if isinstance(file.split, FilePart) else (1, file.chunks(BLOCK))
-    blocks = text_blocks(pieces, together.deciding.options, file, first)
-    for block in LineCount(first, together.sources).of(blocks):
-        texts = deciding.decode(block, path, choice.probe)
-        for number, lines in choice.numbers_of(texts, block.line_of).items():
-            if len(lines):
-                part = block.where(lines_of(block.numbers, lines))
-                yield number, decoders[number].decode(part, path, together.tables[number][1]), part.line_of
+    parts_of = _parts_of(tables, path)
+    for block in LineCount(first, tables.sources).of(text_blocks(pieces, tables.options, file, first)):
+        for number, part in parts_of(block).items():
+            yield number, decoders[number].decode(part, path, tables.tables[number][1]), part.line_of
+
+
+def _parts_of(tables: TablesDecoding, path: str) -> Callable[[LineBlock], Mapping[int, LineBlock]]:
+    """What tells the lines of each table of a block."""
+    if tables.deciding is None:
+        return lambda block: dict.fromkeys(tables.tables, block)
+    decoding, choice = tables.deciding
+    deciding = _json_rows(decoding.targets, decoding.spec, False)
+
+    def parts(block: LineBlock) -> Mapping[int, LineBlock]:
+        chosen = choice.numbers_of(deciding.decode(block, path, choice.probe), block.line_of)
+        return {number: block.where(lines_of(block.numbers, lines)) for number, lines in chosen.items() if len(lines)}
+
+    return parts
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:

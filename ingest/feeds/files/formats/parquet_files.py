@@ -18,12 +18,18 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     Decoding,
     Payload,
     SampledFiles,
-    TogetherDecoding,
+    TablesDecoding,
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
 from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile, column_twice, no_parquet
-from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder, decode_together, opened
+from sparkhaven.ingest.formats.parquet.parquet_rows import (
+    Choose,
+    ParquetDecoder,
+    Wanted,
+    decode_together,
+    opened,
+)
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.targets.declared_columns import require_columns
@@ -42,23 +48,18 @@ from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 _FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 
 
-def decode(file: PlannedFile, decoding: Decoding, rejects: Rejects) -> Iterator[tuple[TypedRows, Payload]]:
-    parquet_rows = _parquet_rows(decoding)
-    text = parquet_rows.payload(file)
-    for rows in parquet_rows.decode(file, rejects, _check(decoding, file)):
-        yield rows, text
-
-
-def decode_tables(file: PlannedFile, together: TogetherDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
-    tables, choice, deciding = together.tables, together.choice, together.deciding
+def decode(file: PlannedFile, tables: TablesDecoding) -> Iterator[tuple[int, TypedRows, Payload]]:
     wanted = {
         number: (_parquet_rows(decoding), rejects, _check(decoding, file))
-        for number, (decoding, rejects) in tables.items()
+        for number, (decoding, rejects) in tables.tables.items()
     }
     payloads = {number: decoder.payload(file) for number, (decoder, _, _) in wanted.items()}
-    decider = _parquet_rows(deciding)
-    unrouted = decider.payload(file)  # numbers of a payload must not fall
-    chooser = (decider, choice.probe, _check(deciding, file)), lambda rows: choice.numbers_of(rows, unrouted)
+    chooser: tuple[Wanted, Choose] | None = None
+    if tables.deciding is not None:
+        decoding, choice = tables.deciding
+        decider = _parquet_rows(decoding)
+        unrouted = decider.payload(file)  # numbers of a payload must not fall
+        chooser = (decider, choice.probe, _check(decoding, file)), lambda rows: choice.numbers_of(rows, unrouted)
     for number, rows in decode_together(file, wanted, chooser):
         yield number, rows, payloads[number]
 

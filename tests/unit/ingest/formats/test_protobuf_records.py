@@ -351,7 +351,7 @@ def test_keys_and_values_of_messages_by_a_feed_that_went_to_a_worker() -> None:
     key = payload("desk: 'd'", PROTO, "p.q.Who")
     messages = [Fake(0, payload("id: 1"), key), Fake(1, None, key), Fake(2, b"", None), Fake(3, b"\xff", key)]
     rejects = Rejects(BadRowBudget(max_rows=9), sink=lambda rows: None)
-    rows = MessageDecoder(targets, feed, spec).decode(block_of(messages), "t/0", 0, rejects)
+    rows = MessageDecoder(targets, spec).decode(block_of(messages), "t/0", 0, rejects)
     # a tombstone has nulls; an empty payload is a message with nothing set
     assert values(rows) == [[1, None, 0], ["d", "d", None]]
     assert rejects.bad == 1 and "protobuf" not in repr(feed.protobuf).replace("ProtobufSource", "")

@@ -52,10 +52,7 @@ def test_messages_with_their_position() -> None:
     assert 'internal = { meta = "partition" }' in text and 'value = { column = "KafkaTimestamp", zone = "UTC" }' in text
     targets = resolve_targets(settings.spec, schema)
     rejects = Rejects(SILENT)
-    assert isinstance(settings.spec.feed, KafkaOptions)
-    found = MessageDecoder(targets, settings.spec.feed, settings.spec).decode(
-        block_of(MESSAGES), "ticks/3", 77, rejects
-    )
+    found = MessageDecoder(targets, settings.spec).decode(block_of(MESSAGES), "ticks/3", 77, rejects)
     assert rejects.bad == 0
     values = {t.column.name: plain(array) for t, array in zip(targets, found.columns, strict=True)}
     assert values["trade__price"] == [268.5, None, 1.0] and values["trade__size"] == [100, None, None]

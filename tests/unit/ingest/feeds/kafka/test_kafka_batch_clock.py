@@ -71,7 +71,8 @@ def test_a_range_that_is_too_large_to_hold_is_read_twice(held: dict[str, int], r
     rejects = Rejects(PLENTY)
     found: list[int] = []
     split = OffsetRange("t", 0, 0, COUNT)
-    blocks = message_blocks(reader, split, TableRows(SPEC, schema(v="int", at="Instant"), rejects), feed, time.time)
+    tables = {0: TableRows(replace(SPEC, feed=feed), schema(v="int", at="Instant"), rejects)}
+    blocks = (block for _, block in message_blocks(reader, split, tables, None, time.time))
     for routed in route(blocks, rejects):
         found += values([routed])
     assert sorted(found) == list(range(1, COUNT))

@@ -52,6 +52,7 @@ def test_the_collector_is_paused_while_a_block_is_decoded_and_not_while_its_rows
     feed = replace(FEED, limits=ReadLimits(messages=COUNT))
     reader: Any = Reader()
     split = OffsetRange("t", 0, 0, 2 * COUNT)
-    blocks = message_blocks(reader, split, TableRows(SPEC, schema(v="int"), Rejects(PLENTY)), feed, time.time)
-    assert [(len(rows), gc.isenabled()) for _, rows, _ in blocks] == [(COUNT, True)] * 2
+    tables = {0: TableRows(replace(SPEC, feed=feed), schema(v="int"), Rejects(PLENTY))}
+    blocks = message_blocks(reader, split, tables, None, time.time)
+    assert [(len(rows), gc.isenabled()) for _, (_, rows, _) in blocks] == [(COUNT, True)] * 2
     assert Watched.collecting == {False}

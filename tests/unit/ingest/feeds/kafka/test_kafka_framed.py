@@ -52,7 +52,7 @@ def decoded(block: FramedMessages, format: str, **options: Any) -> tuple[object,
         spec = replace(spec, feed=replace(feed, csv=replace(feed.csv, header=False, names=("v",))))
     handed: list[Any] = []
     rejects = Rejects(spec.bad_rows, sink=handed.extend)
-    rows = MessageDecoder(resolve_targets(spec, table), spec.feed, spec).decode(block, PLACE, 77, rejects)  # type: ignore[arg-type]
+    rows = MessageDecoder(resolve_targets(spec, table), spec).decode(block, PLACE, 77, rejects)
     rejects.flush()
     return (
         rows.numbers.tolist(),
