@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -306,49 +306,49 @@ def budget_error(
 FAILED_BLOCKS = "failed_blocks"
 """Count of blocks that were decoded anew, record by record, because of an exception."""
 
-Part = TypeVar("Part")
 Item = TypeVar("Item")
 ExactRows = tuple[Ints, list[Sequence[Value]]]
+Refused = Callable[[int, Refusal], BadRow]
+"""The bad row of a record, by its index in a block, and why it is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedRecords(Generic[Part]):
-    """The records of a block: ``decode`` takes the ``part`` of a range, ``refused`` makes a bad row of one by index."""
+def guarded(count: int, decode: Callable[[int, int], Item], refused: Refused, rejects: Rejects) -> list[Item]:
+    """What ``decode`` makes of the records of a block, from one index to another; fewer at a time where it raises.
 
-    count: int
-    part: Callable[[int, int], Part]
-    decode: Callable[[Part], TypedRows]
-    refused: Callable[[int, Refusal], BadRow]
+    A record that raises alone is a bad row. An exception that its records do not raise one by one goes through.
+    """
+    return [*_guarded(0, count, count, decode, refused, rejects)]
 
 
-def guarded_rows(records: GuardedRecords[Part], rejects: Rejects) -> TypedRows:
-    """The good rows of a block. An exception that its records do not raise one by one goes through."""
-    parts = [*_rows(records, 0, records.count, rejects)]
-    return joined_rows(parts) if parts else records.decode(records.part(0, 0))
-
-
-def _rows(records: GuardedRecords[Part], start: int, stop: int, rejects: Rejects) -> Iterator[TypedRows]:
+def _guarded(
+    start: int, stop: int, count: int, decode: Callable[[int, int], Item], refused: Refused, rejects: Rejects
+) -> Iterator[Item]:
     mark = rejects.mark()
-    try:
-        rows = records.decode(records.part(start, stop))
-    except Exception as error:
-        refusal = unexpected(error)
-        if start == stop:
-            raise
-    else:
+    decoded = attempted(decode, start, stop)
+    if not isinstance(decoded, Refusal):
         rejects.settle()
-        yield rows
+        yield decoded
         return
     rejects.undo(mark)
-    if stop - start == 1:
-        rejects.read += 1
-        rejects.add_all([records.refused(start, refusal)])
+    if stop - start <= 1:
+        rejects.add_all(refused(index, decoded) for index in range(start, stop))
         return
-    if stop - start == records.count:
+    if stop - start == count:
         rejects.others[FAILED_BLOCKS] += 1
     middle = (start + stop) // 2
-    yield from _rows(records, start, middle, rejects)
-    yield from _rows(records, middle, stop, rejects)
+    yield from _guarded(start, middle, count, decode, refused, rejects)
+    yield from _guarded(middle, stop, count, decode, refused, rejects)
+
+
+def guarded_rows(count: int, decode: Callable[[int, int], TypedRows], refused: Refused, rejects: Rejects) -> TypedRows:
+    """The good rows of a block of records that are read now."""
+
+    def read(index: int, refusal: Refusal) -> BadRow:
+        rejects.read += 1
+        return refused(index, refusal)
+
+    parts = guarded(count, decode, read, rejects)
+    return joined_rows(parts) if parts else decode(0, 0)
 
 
 def tried(fast: Callable[[], Item], rejects: Rejects) -> Item | None:

@@ -10,18 +10,18 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
-from sparkhaven.ingest.bad_rows import FAILED_BLOCKS, BadRow, Rejects, Unit, bad_row
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row, guarded
 from sparkhaven.ingest.router import Routed, Router
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.ingest.spec.payload_formats import FeedOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, TableRoutes, Target
 from sparkhaven.ingest.table_choice import TableRows
-from sparkhaven.ingest.values.refusals import Refusal, attempted
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -305,24 +305,17 @@ def route(blocks: Iterator[Block], rejects: Rejects, closed: frozenset[LocationK
 
 
 def route_block(block: Block, rejects: Rejects) -> list[Routed]:
-    """Routed batches of one block."""
-    return _routed(*block, rejects)
+    """Routed batches of one block. A row that raises an exception on its way is a bad row."""
+    router, rows, payload = block
 
+    def routed(start: int, stop: int) -> list[Routed]:
+        return list(router.route(rows.part(start, stop), payload, rejects))
 
-def _routed(router: Router, rows: TypedRows, payload: Callable[[int], bytes], rejects: Rejects) -> list[Routed]:
-    """The batches of a block. A row that raises an exception on its way is a bad row."""
-    mark = rejects.mark()
-    outcome = attempted(lambda: list(router.route(rows, payload, rejects)))
-    if not isinstance(outcome, Refusal):
-        rejects.settle()
-        return outcome
-    rejects.undo(mark)
-    if len(rows) == 1:
-        number = int(rows.numbers[0])
-        rejects.add_all([bad_row(router.file, number, None, outcome, "", payload(number), unit=router.unit)])
-        return []
-    rejects.others[FAILED_BLOCKS] += 1
-    return [routed for row in range(len(rows)) for routed in _routed(router, rows.part(row, row + 1), payload, rejects)]
+    def refused(row: int, refusal: Refusal) -> BadRow:
+        number = int(rows.numbers[row])
+        return bad_row(router.file, number, None, refusal, "", payload(number), unit=router.unit)
+
+    return [*chain.from_iterable(guarded(len(rows), routed, refused, rejects))]
 
 
 def reject_rows(

@@ -19,16 +19,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import (
-    MAX_PAYLOAD,
-    MAX_VALUE,
-    BadRow,
-    GuardedRecords,
-    MessagePart,
-    Rejects,
-    bad_row,
-    guarded_rows,
-)
+from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, MessagePart, Rejects, bad_row, guarded_rows
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows
 from sparkhaven.ingest.feeds.kafka.blocks import MS, FramedMessages, Message, Part, far_times
@@ -127,17 +118,15 @@ class MessageDecoder:
     def decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         """Typed rows of messages in the order of their offsets; ``source`` is topic/partition."""
 
-        def part(start: int, stop: int) -> FramedMessages:
-            every = np.arange(len(block.offsets))
-            return block if stop - start == len(every) else block.where((every >= start) & (every < stop))
-
         def refused(index: int, refusal: Refusal) -> BadRow:
             return _failed(block.at(int(block.offsets[index])), refusal, source, self.headers)
 
-        def decode(messages: FramedMessages) -> TypedRows:
-            return self._decode(messages, source, received_ns, rejects)
+        def decode(start: int, stop: int) -> TypedRows:
+            every = np.arange(len(block.offsets))
+            part = block if stop - start == len(every) else block.where((every >= start) & (every < stop))
+            return self._decode(part, source, received_ns, rejects)
 
-        return guarded_rows(GuardedRecords(len(block.offsets), part, decode, refused), rejects)
+        return guarded_rows(len(block.offsets), decode, refused, rejects)
 
     def _decode(self, block: FramedMessages, source: str, received_ns: int, rejects: Rejects) -> TypedRows:
         if self._feed.tombstones == "ignore":

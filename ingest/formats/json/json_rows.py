@@ -20,7 +20,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -30,7 +29,6 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import (
     MAX_VALUE,
     BadRow,
-    GuardedRecords,
     Rejects,
     bad_row,
     exact_rows,
@@ -276,8 +274,10 @@ class JsonDecoder:
             shown = line[:MAX_VALUE].decode("utf-8", "replace")
             return bad_row(file, int(block.numbers[index]), None, refusal, shown, line)
 
-        records = GuardedRecords(len(block), block.part, partial(self._decode, file=file, rejects=rejects), refused)
-        return guarded_rows(records, rejects)
+        def decode(start: int, stop: int) -> TypedRows:
+            return self._decode(block.part(start, stop), file, rejects)
+
+        return guarded_rows(len(block), decode, refused, rejects)
 
     def _decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
         fast, columns = np.empty(0, np.int64), no_columns(self._targets)

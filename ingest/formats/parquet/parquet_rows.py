@@ -16,7 +16,6 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import (
     MAX_PAYLOAD,
     BadRow,
-    GuardedRecords,
     Rejects,
     Unit,
     bad_row,
@@ -161,16 +160,13 @@ class ParquetDecoder:
         ``others`` gives fields of a bad row that the batch lacks.
         """
 
-        def part(start: int, stop: int) -> tuple[ParquetBatch, Ints]:
-            return batch.slice(start, stop - start), numbers[start:stop]
-
         def refused(row: int, refusal: Refusal) -> BadRow:
             return bad_row(file, int(numbers[row]), None, refusal, "", self._unread(batch, row), unit=self._unit)
 
-        def decode(rows: tuple[ParquetBatch, Ints]) -> TypedRows:
-            return self._typed(*rows, file, rejects, others)
+        def decode(start: int, stop: int) -> TypedRows:
+            return self._typed(batch.slice(start, stop - start), numbers[start:stop], file, rejects, others)
 
-        return guarded_rows(GuardedRecords(batch.rows.num_rows, part, decode, refused), rejects)
+        return guarded_rows(batch.rows.num_rows, decode, refused, rejects)
 
     def _unread(self, batch: ParquetBatch, row: int) -> bytes:
         """The text of a row that raised an exception, as far as it has one."""

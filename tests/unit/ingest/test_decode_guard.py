@@ -15,7 +15,6 @@ import pytest
 from sparkhaven.ingest.bad_rows import (
     FAILED_BLOCKS,
     HELD_BYTES,
-    GuardedRecords,
     Rejects,
     as_batch,
     bad_row,
@@ -159,12 +158,9 @@ def test_each_step_of_a_record(poison: bytes) -> None:
     block = framed_block(payloads, np.arange(5, dtype=np.int64))
     decoder = RecordDecoder([target("int")], [], Odd())
     rows = guarded_rows(
-        GuardedRecords(
-            5,
-            block.part,
-            lambda part: decoder.decode(part, "t/0", rejects),
-            lambda index, why: bad_row("t/0", index, None, why, "", payloads[index]),
-        ),
+        5,
+        lambda start, stop: decoder.decode(block.part(start, stop), "t/0", rejects),
+        lambda index, why: bad_row("t/0", index, None, why, "", payloads[index]),
         rejects,
     )
     assert (rows.numbers.tolist(), rows.columns[0].to_pylist()) == ([0, 2, 3], [7, 7, 7])
@@ -182,7 +178,7 @@ def test_what_is_no_fault_of_a_record_goes_through(error: Exception) -> None:
 
     rejects = Rejects(PLENTY)
     with pytest.raises(type(error)):
-        guarded_rows(GuardedRecords(2, lambda start, stop: None, fail, lambda index, why: pytest.fail()), rejects)
+        guarded_rows(2, lambda start, stop: fail(None), lambda index, why: pytest.fail(), rejects)
     with pytest.raises(type(error)):
         tried(lambda: fail(None), Rejects(PLENTY))
     with pytest.raises(type(error)), guarded_file("f"):
