@@ -109,22 +109,13 @@ class LineBlock:
 
     def rest(self, used: int) -> LineBlock:
         """The lines from index ``used`` on, and those that were too long behind the first of them."""
-        start = self.ends[used]
         too_long = tuple(line for line in self.too_long if used < len(self) and line.number > self.numbers[used])
-        ends, numbers = self.ends[used:] - start, self.numbers[used:]
-        return LineBlock(self.data[start:], ends, numbers, too_long, self.framed, self.chosen)
+        return _portion(self, used, len(self), too_long)
 
     def after(self, number: int) -> LineBlock:
         """The lines behind one with this physical number."""
         rest = self.rest(int(np.searchsorted(self.numbers, number, side="right")))
         return replace(rest, too_long=tuple(line for line in self.too_long if line.number > number))
-
-    def picked(self, indices: npt.NDArray[np.int64]) -> LineBlock:
-        """Some of the lines, in this order."""
-        lines = [self.data[self.ends[index] : self.ends[index + 1]] for index in indices.tolist()]
-        ends = np.zeros(len(lines) + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, lines), np.int32, len(lines)), out=ends[1:])
-        return LineBlock(b"".join(lines), ends, self.numbers[indices], framed=self.framed)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> LineBlock:
         """The lines that are wanted, without those that were too long. No record may be wanted in part."""

@@ -16,7 +16,7 @@ from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, Far, Target, TextForm, Unit
 from sparkhaven.ingest.values.exact_values import from_json, from_text
 from sparkhaven.ingest.values.json_text import json_text
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.types.datatypes import coded_row, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -107,21 +107,22 @@ def misfits(sample: Sample, source: str, reading: Reading, encoding: str | None 
     return _typed(sample, source, target) if sample.form == "parquet" else _plain(sample, source, target)
 
 
-def _plain(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
-    """Each distinct value is looked at once."""
+def plain_outcomes(sample: Sample, source: str, target: Target) -> Iterator[tuple[Any, Value | Refusal]]:
+    """The values of a field of JSON or CSV, and what comes of each; each distinct one is looked at once."""
     convert = from_json if sample.form == "json" else from_text
-    refusals: dict[tuple[type, Any], Refusal | None] = {}
-    for row, value in enumerate(sample.values(source)):
-        if value is None:
-            continue
-        nested = isinstance(value, dict | list)
-        key = (type(value), json_text(value) if nested else str(value))
-        if key not in refusals:
-            outcome = convert(value, target)
-            refusals[key] = outcome if isinstance(outcome, Refusal) else None
-        refusal = refusals[key]
-        if refusal is not None:
-            yield Misfit(sample.positions[row], shown(json_text(value) if nested else value), refusal.explanation)
+    outcomes: dict[tuple[type, Any], Value | Refusal] = {}
+    for value in sample.values(source):
+        key = type(value), json_text(value) if isinstance(value, dict | list) else str(value)
+        if key not in outcomes:
+            outcomes[key] = None if value is None else convert(value, target)
+        yield value, outcomes[key]
+
+
+def _plain(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
+    for row, (value, outcome) in enumerate(plain_outcomes(sample, source, target)):
+        if isinstance(outcome, Refusal):
+            text = json_text(value) if isinstance(value, dict | list) else value
+            yield Misfit(sample.positions[row], shown(text), outcome.explanation)
 
 
 def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:

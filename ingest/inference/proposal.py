@@ -13,14 +13,13 @@ import numpy as np
 
 from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_value
 from sparkhaven.ingest.inference.field_facts import FRACTION, TEXT, WHOLE, Facts, column_names, facts_of
-from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits
+from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits, plain_outcomes
 from sparkhaven.ingest.inference.types import hints
 from sparkhaven.ingest.inference.types.column_type import choose
 from sparkhaven.ingest.inference.types.moments import DAY
 from sparkhaven.ingest.inference.types.type_choice import TypeChoice
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta, Target
-from sparkhaven.ingest.values.exact_values import from_json, from_text
 from sparkhaven.store.errors import FeedError
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "\\N", "-", "?")
@@ -243,16 +242,7 @@ def _instants(sample: Sample, source: str, reading: Reading) -> np.ndarray[tuple
 
 
 def _exact(sample: Sample, source: str, target: Target) -> list[object]:
-    values: list[object] = []
     if sample.form == "parquet":
-        for part in sample.fields[source]:
-            column = SourceColumn(part.array, part.far)
-            values += [exact_value(column, row, target, False) for row in range(len(part.array))]
-        return values
-    convert: Callable[..., object] = from_json if sample.form == "json" else from_text
-    converted: dict[object, object] = {}
-    for value in sample.values(source):
-        if value not in converted:
-            converted[value] = None if value is None else convert(value, target)
-        values.append(converted[value])
-    return values
+        columns = (SourceColumn(part.array, part.far) for part in sample.fields[source])
+        return [exact_value(column, row, target, False) for column in columns for row in range(len(column.array))]
+    return [outcome for _, outcome in plain_outcomes(sample, source, target)]

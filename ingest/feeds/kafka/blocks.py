@@ -148,9 +148,10 @@ class FramedMessages:
         if len(numbers) == len(part.ends) - 1:  # of all that have one none was left out
             block = LineBlock(part.data, part.ends, numbers, framed=True)
         else:
-            records = (np.cumsum(part.there) - 1)[chosen[valid]]
-            whole = LineBlock(part.data, part.ends, np.zeros(len(part.ends) - 1, np.int64), framed=True)
-            block = replace(whole.picked(records), numbers=numbers)
+            wanted = np.zeros(len(part.ends) - 1, np.bool_)
+            wanted[(np.cumsum(part.there) - 1)[chosen[valid]]] = True
+            whole = LineBlock(part.data, part.ends, np.zeros(len(wanted), np.int64), framed=True)
+            block = replace(whole.where(wanted), numbers=numbers)
         if encoding != UTF8:
             block = framed_block([to_utf8(block.line(n), encoding) for n in range(len(block))], numbers)
         return Payloads(block, None if len(numbers) == len(valid) else valid)

@@ -25,7 +25,7 @@ from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema,
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
 from sparkhaven.ingest.formats.confluent import HEAD, SINGLE_OBJECT, schema_id
 from sparkhaven.ingest.formats.json.field_paths import Path, Tree, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, ROOM, RecordScanner, TextRoom, WireField
+from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, KeptScanners, RecordScanner, WireField
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value
@@ -64,26 +64,18 @@ _PASSED = frozenset(f"{kind}-sparkhaven-{name}" for kind in ("int", "long") for 
 
 
 def avro_scanner(
-    schema: Schema,
-    targets: Sequence[Target],
-    paths: Sequence[Path],
-    tree: Tree,
-    prefix: bytes,
-    room: TextRoom = ROOM,
-) -> RecordScanner | None:
-    """The scanner for records of this schema behind ``prefix``; None where there is none."""
+    schema: Schema, targets: Sequence[Target], paths: Sequence[Path], tree: Tree, prefix: bytes
+) -> RecordScanner:
+    """The scanner for records of this schema behind ``prefix``; ValueError where there is none."""
     always: list[str] = []
-    try:
-        if not targets or not isinstance(schema, Mapping) or schema.get("type") != "record":
-            return None
-        fields = list(_fields(schema, tree, (), always))
-        missing = set(paths) - {field.path for field in fields}
-        if any(fields_in(schema, path) is None for path in missing):  # it is there, in a way that we do not read
-            return None
-        fields += [WireField(WIRE_NULL, path) for path in sorted(missing)]
-        return RecordScanner("sh_avro_scan", targets, paths, fields, prefix=prefix, always=always, room=room)
-    except ValueError:
-        return None
+    if not targets or not isinstance(schema, Mapping) or schema.get("type") != "record":
+        raise ValueError("no fields of a record")
+    fields = list(_fields(schema, tree, (), always))
+    missing = set(paths) - {field.path for field in fields}
+    if any(fields_in(schema, path) is None for path in missing):
+        raise ValueError("a field is there, in a way that we do not read")
+    fields += [WireField(WIRE_NULL, path) for path in sorted(missing)]
+    return RecordScanner("sh_avro_scan", targets, paths, fields, prefix=prefix, always=always)
 
 
 def _fields(record: Mapping[str, Any], tree: Tree, prefix: Path, always: list[str]) -> Iterator[WireField]:
@@ -133,7 +125,6 @@ def _value(kind: Any, path: Path | None) -> WireField:
 
 
 Record = dict[str, Any]
-MAX_KNOWN = 16  # scanners
 
 
 class AvroRecords:
@@ -152,14 +143,13 @@ class AvroRecords:
         bytes_too: bool = False,
         schemas: Schemas | None = None,
         compiled: bool = True,
-        room: TextRoom = ROOM,
     ) -> None:
         """``bytes_too``: bytes may be texts in UTF-8. Without ``compiled`` no scanner is used."""
         self._targets, self._alias, self._bytes_too = tuple(targets), alias, bytes_too
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._schemas = schemas or Schemas(source)
-        self._compiled, self._room, self._scanners = compiled, room, dict[bytes, RecordScanner | None]()
+        self._compiled, self._scanners = compiled, KeptScanners(self._scanner_behind)
         if missing == "fail":
             self._schemas.require = self._require_fields
         if source.registry is None:
@@ -191,16 +181,13 @@ class AvroRecords:
         if not self._compiled:
             return None
         try:
-            schema, start = self._schemas.schema_of(payload)
+            _, start = self._schemas.schema_of(payload)
         except NotARecordError:
             return None
-        prefix = payload[:start]
-        if prefix not in self._scanners:
-            while len(self._scanners) >= MAX_KNOWN:
-                self._scanners.pop(next(iter(self._scanners)))
-            scanner = avro_scanner(schema, self._targets, self._paths, self._tree, prefix, self._room)
-            self._scanners[prefix] = scanner
-        return self._scanners[prefix]
+        return self._scanners.of(payload[:start])
+
+    def _scanner_behind(self, prefix: bytes) -> RecordScanner:
+        return avro_scanner(self._schemas.schema_of(prefix)[0], self._targets, self._paths, self._tree, prefix)
 
     def read(self, payload: bytes) -> Record:
         return self._schemas.record(payload)

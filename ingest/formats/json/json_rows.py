@@ -201,16 +201,8 @@ class Scanner:
 
     def scan(self, block: LineBlock) -> ScannedLines:
         """Typed values of the lines that are plain; all others are in doubt."""
-        count = len(block)
-        self._columns.prepare(count, len(block.data))
-        octets = np.frombuffer(block.data, np.uint8)
-        ends = np.ascontiguousarray(block.ends, np.int32)
-        lines = np.empty(count, np.int64)
-        rows = self._core.sh_json_scan(
-            ctypes.byref(self._layout), octets.ctypes.data, ends.ctypes.data, count, lines.ctypes.data
-        )
-        columns, doubt = self._columns.arrays(rows)
-        lines, unknown, absent = lines[:rows], self._names.met(), self._columns.absent()
+        lines, columns, doubt = self._columns.scan(self._core.sh_json_scan, self._layout, block)
+        unknown, absent = self._names.met(), self._columns.absent()
         if doubt is None:
             return ScannedLines(lines, columns, np.empty(0, np.int64), unknown, absent)
         return ScannedLines(lines[~doubt], columns, lines[doubt], unknown, absent)

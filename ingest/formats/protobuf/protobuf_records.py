@@ -41,7 +41,7 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     leaf_of,
     message_type,
 )
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, RecordScanner, TextRoom, WireField
+from sparkhaven.ingest.formats.scan.scan_columns import KeptScanners, RecordScanner, WireField
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import check_instant
@@ -170,22 +170,14 @@ _KINDS: Mapping[int, int] = {
 
 
 def protobuf_scanner(
-    declared: Descriptor,
-    targets: Sequence[Target],
-    paths: Sequence[Path],
-    leaves: Sequence[FieldPath],
-    prefix: bytes,
-    room: TextRoom = ROOM,
-) -> RecordScanner | None:
-    """The scanner for such messages behind ``prefix``; None where there is none."""
-    try:
-        if not targets:
-            return None
-        _require_plain(declared, targets, leaves)
-        fields = list(_fields(declared, {path[0] for path in paths}))
-        return RecordScanner("sh_protobuf_scan", targets, paths, fields, prefix=prefix, room=room)
-    except ValueError:
-        return None
+    declared: Descriptor, targets: Sequence[Target], paths: Sequence[Path], leaves: Sequence[FieldPath], prefix: bytes
+) -> RecordScanner:
+    """The scanner for such messages behind ``prefix``; ValueError where there is none."""
+    if not targets:
+        raise ValueError("no field is wanted")
+    _require_plain(declared, targets, leaves)
+    fields = list(_fields(declared, {path[0] for path in paths}))
+    return RecordScanner("sh_protobuf_scan", targets, paths, fields, prefix=prefix)
 
 
 def _require_plain(declared: Descriptor, targets: Sequence[Target], leaves: Sequence[FieldPath]) -> None:
@@ -216,7 +208,6 @@ def _fields(declared: Descriptor, wanted: set[str]) -> Iterator[WireField]:
 
 
 Message = Any
-MAX_KNOWN = 16  # scanners
 
 
 class ProtobufRecords:
@@ -234,7 +225,6 @@ class ProtobufRecords:
         bytes_too: bool = False,
         framed: bool = False,
         compiled: bool = True,
-        room: TextRoom = ROOM,
     ) -> None:
         """``bytes_too``: bytes may be texts in UTF-8; ``framed``: payloads begin with the frame of a registry.
 
@@ -244,7 +234,7 @@ class ProtobufRecords:
         self._type = message_type(source)
         self._leaves = [leaf_of(self._type.declared, target, source, bytes_too=bytes_too) for target in targets]
         self._paths = [path_of(target.source) for target in targets]
-        self._compiled, self._room, self._scanners = compiled, room, dict[bytes, RecordScanner | None]()
+        self._compiled, self._scanners = compiled, KeptScanners(self._scanner_behind)
 
     def scanner(self, payload: bytes) -> RecordScanner | None:
         """That of messages with the frame of this one."""
@@ -254,13 +244,10 @@ class ProtobufRecords:
             prefix = payload[: len(payload) - len(self._body(payload))] if self._framed else b""
         except NotARecordError:
             return None
-        if prefix not in self._scanners:
-            while len(self._scanners) >= MAX_KNOWN:
-                self._scanners.pop(next(iter(self._scanners)))
-            declared = self._type.declared
-            scanner = protobuf_scanner(declared, self._targets, self._paths, self._leaves, prefix, self._room)
-            self._scanners[prefix] = scanner
-        return self._scanners[prefix]
+        return self._scanners.of(prefix)
+
+    def _scanner_behind(self, prefix: bytes) -> RecordScanner:
+        return protobuf_scanner(self._type.declared, self._targets, self._paths, self._leaves, prefix)
 
     def read(self, payload: bytes) -> Message:
         message = self._type.parser()
@@ -294,16 +281,17 @@ class ProtobufRecords:
         value = _field_value(message, leaf)
         if value is None:
             return None
-        if leaf.kind == AS_TEXT:
-            return self._as_text(value, leaf, target)
+        if leaf.kind in (AS_TEXT, NESTED):
+            try:
+                return from_binary(structure(value, leaf.last), target, self._alias)
+            except NoTextError as error:
+                return error.refusal
         if leaf.kind == "STRING" and isinstance(value, bytes):  # proto2 does not look when it parses
             return _not_text(value)
         if leaf.kind == TIMESTAMP:
             if not 0 <= value.nanos < NS_PER_SECOND:
                 return no_timestamp(value.nanos)
             return check_instant(value.seconds * NS_PER_SECOND + value.nanos, target, self._alias)
-        if leaf.kind == NESTED:
-            return self._nested(value, leaf, target)
         low, high = BOUNDS.get(leaf.last.type, (None, None))
         if low is not None and high is not None and not low <= value <= high:
             return Refusal(Reason.OVERFLOW, f"{leaf.kind.lower()}, a whole number from {low} to {high}")
@@ -314,19 +302,6 @@ class ProtobufRecords:
                 return Refusal(Reason.NO_ENUM_VALUE, f"a value of {enum.full_name}", str(value))
             value = symbol.name
         return from_binary(value, target, self._alias, bytes_too=self._bytes_too)
-
-    def _as_text(self, value: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
-        try:
-            return from_binary(structure(value, leaf.last), target, self._alias)
-        except NoTextError as error:
-            return error.refusal
-
-    def _nested(self, value: Any, leaf: FieldPath, target: Target) -> Value | Refusal:
-        """A repeated field or a map; of an enum the names."""
-        try:
-            return from_binary(structure(value, leaf.last), target, self._alias)
-        except NoTextError as error:
-            return error.refusal
 
     def shown(self, message: Message, index: int) -> str:
         value = _field_value(message, self._leaves[index])

@@ -247,6 +247,18 @@ class ScanColumns:
         """The lines of the last scan without the field of a target, by its place."""
         return Counter({index: layout.absent for index, layout in enumerate(self._layouts) if layout.absent})
 
+    def scan(
+        self, run: Callable[..., int], layout: ctypes.Structure, block: LineBlock
+    ) -> tuple[Ints, list[pa.Array], Mask | None]:
+        """Records that ``run`` accepts, as indices, with the columns; and which of them are in doubt after all."""
+        count = len(block)
+        self.prepare(count, len(block.data))
+        octets = np.frombuffer(block.data, np.uint8)
+        ends = np.ascontiguousarray(block.ends, np.int32)
+        records = np.empty(count, np.int64)
+        rows = run(ctypes.byref(layout), octets.ctypes.data, ends.ctypes.data, count, records.ctypes.data)
+        return records[:rows], *self.arrays(rows)
+
     def arrays(self, rows: int) -> tuple[list[pa.Array], Mask | None]:
         """One array for each target with the first so many rows, but for those that are in doubt."""
         columns, doubt = [], None
@@ -307,6 +319,7 @@ def _coded(layout: ColumnLayout, coding: Coding) -> npt.DTypeLike | None:
 Path = tuple[str, ...]
 """The names on the way to a field."""
 NO_UNION = -1
+MAX_KNOWN = 16  # scanners of a stream
 _TAKES: Mapping[int, frozenset[str]] = {
     WIRE_NULL: frozenset({*INTEGER_BITS, "float", "double", "Boolean", "String", "Instant"}),
     WIRE_BOOLEAN: frozenset({"Boolean"}),
@@ -361,13 +374,12 @@ class RecordScanner:
         *,
         prefix: bytes = b"",
         always: Sequence[str] = (),
-        room: TextRoom = ROOM,
     ) -> None:
         native = core()
         self._scan, self._names, self._always = getattr(native, name), [field.unknown for field in fields], always
         by_path = {field.path: field for field in fields if field.path is not None}
         fitted = [_fitted(target, by_path.get(path)) for target, path in zip(targets, paths, strict=True)]
-        self._columns = ScanColumns(fitted, TOKEN, json_tokens, room)
+        self._columns = ScanColumns(fitted, TOKEN, json_tokens)
         first = self._columns.first(paths)
         self._fields = (WireFieldLayout * len(fields))()
         for layout, wire in zip(self._fields, fields, strict=True):
@@ -383,20 +395,32 @@ class RecordScanner:
 
     def scan(self, block: LineBlock) -> ScannedRecords:
         """Typed values of the records that are plain; all others are in doubt."""
-        count = len(block)
-        self._columns.prepare(count, len(block.data))
         for layout in self._fields:
             layout.met = 0
-        octets = np.frombuffer(block.data, np.uint8)
-        ends = np.ascontiguousarray(block.ends, np.int32)
-        records = np.empty(count, np.int64)
-        rows = self._scan(ctypes.byref(self._layout), octets.ctypes.data, ends.ctypes.data, count, records.ctypes.data)
-        columns, _ = self._columns.arrays(rows)  # no conversion of texts, so none is in doubt
-        unknown = Counter({name: rows for name in self._always if rows})
+        records, columns, _ = self._columns.scan(self._scan, self._layout, block)  # no texts, so none is in doubt
+        unknown = Counter({name: len(records) for name in self._always if len(records)})
         for name, layout in zip(self._names, self._fields, strict=True):
             if name and layout.met:
                 unknown[name] += layout.met
-        return ScannedRecords(records[:rows], columns, unknown)
+        return ScannedRecords(records, columns, unknown)
+
+
+class KeptScanners:
+    """The scanners of a stream by the bytes that their records begin with; None where there is none."""
+
+    def __init__(self, make: Callable[[bytes], RecordScanner]) -> None:
+        """``make`` raises ValueError for records that the core has no way for."""
+        self._make, self._known = make, dict[bytes, RecordScanner | None]()
+
+    def of(self, prefix: bytes) -> RecordScanner | None:
+        if prefix not in self._known:
+            while len(self._known) >= MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            try:
+                self._known[prefix] = self._make(prefix)
+            except ValueError:
+                self._known[prefix] = None
+        return self._known[prefix]
 
 
 def _fitted(target: Target, field: WireField | None) -> Target:
