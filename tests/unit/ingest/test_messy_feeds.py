@@ -130,6 +130,14 @@ def again(path: Path, spec: StreamSpec, table: Any, changed: Any = lambda payloa
     return routed, [(row.line, row.explanation, row.payload) for row in rejects.rows]
 
 
+def test_requeue_of_files_without_a_header_that_lack_a_column(tmp_path: Path) -> None:
+    spec = stream(form="csv", csv=CsvOptions(header=False, names=("a",)), missing="null")
+    path = tmp_path / "a.csv"
+    write(path, "1\nx\n")
+    routed, refused = again(path, spec, TABLE, lambda payload: b"2")
+    assert (values(routed, "a"), values(routed, "b"), refused) == ([2], [None], [])
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16be", "utf-8"])
 def test_requeue_reads_by_the_same_settings(tmp_path: Path, encoding: str) -> None:
     form = TextForm(trim=True, thousands=",", quoted=True)

@@ -132,11 +132,6 @@ def find_records(file: PlannedFile, options: CsvOptions, start: Callable[[LineBl
     return RecordRange(begin, cuts.get(part.stop, (part.size, 0))[0], number)
 
 
-def record_lines(file: PlannedFile, records: RecordRange) -> tuple[int, Iterator[bytes]]:
-    """The number of their first line, and their bytes in pieces."""
-    return records.number, pieces(file.stream(), records.begin, records.end)
-
-
 def _blocks(file: PlannedFile) -> Iterator[tuple[int, LineBlock]]:
     """The blocks of the whole file, with the place of their bytes."""
     raw = file.stream()
@@ -163,8 +158,9 @@ def decode(file: PlannedFile, tables: TablesDecoding) -> Iterator[tuple[int, Typ
     lines = LineCount(1 if records is None else records.number, tables.sources)
 
     def blocks() -> Iterator[LineBlock]:
-        number, pieces = (1, file.chunks(BLOCK)) if records is None else record_lines(file, records)
-        return lines.of(text_blocks(pieces, options, file, number))
+        if records is None:
+            return lines.of(text_blocks(file.chunks(BLOCK), options, file, 1))
+        return lines.of(text_blocks(pieces(file.stream(), records.begin, records.end), options, file, records.number))
 
     for block, rows in leading.decode_all(blocks, path, rejects):
         if deciding is None:
@@ -185,8 +181,7 @@ def _csv_rows(decoding: Decoding) -> CsvDecoder:
 
 
 def decode_one(decoding: Decoding) -> DecodeOne:
-    dialect, alias, strict = decoding.options.csv, decoding.spec.allow_null_alias, decoding.strict
-    csv_rows = CsvDecoder(decoding.targets, decoding.spec.ignore, dialect, alias=alias, strict=strict)
+    dialect, csv_rows = decoding.options.csv, _csv_rows(decoding)
 
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
         names = dialect.names if row["Header"] is None else tuple(json.loads(row["Header"]))
