@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.sample_rows import Sample, TypedPart, shown
 from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT
 from sparkhaven.ingest.values.json_text import exact_number, json_text
@@ -147,8 +148,6 @@ _RESERVED = re.compile(
 )
 """Names that queries of Deephaven (Java) or a stream file have taken."""
 
-_DOT = re.compile(r"(?<!\\)\.")
-
 
 def column_names(sources: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     """A column name for each field. Levels of objects are joined by ``__``; ``taken`` are names of other columns."""
@@ -173,8 +172,7 @@ def identifier(text: str) -> str:
 
 
 def _legal(source: str) -> str:
-    parts = [part.replace("\\.", ".") for part in _DOT.split(source)]
-    name = "__".join(identifier(part) for part in parts)[: MAX_NAME - 10]
+    name = "__".join(map(identifier, path_of(source)))[: MAX_NAME - 10]
     if not name.strip("_"):
         name = "field"
     return f"{name}_" if _RESERVED.fullmatch(name) else name

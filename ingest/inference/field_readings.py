@@ -11,12 +11,13 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from sparkhaven.ingest.formats.parquet.typed_values import check_type, exact_value, plain_source, show, typed_values
+from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, check_type, exact_value, show, typed_values
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, Far, Target, TextForm, Unit
 from sparkhaven.ingest.values.exact_values import from_json, from_text
 from sparkhaven.ingest.values.json_text import json_text
 from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.types.datatypes import coded_row, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
@@ -129,7 +130,7 @@ def _typed(sample: Sample, source: str, target: Target) -> Iterator[Misfit]:
     start = 0
     for part in sample.fields[source]:
         if len(part.array):
-            column = plain_source(part.array, part.far, old=part.old)
+            column = SourceColumn(plain(part.array), part.far, part.old)
             try:
                 check_type(target, part.array.type, sample.positions[start])
             except SchemaMismatchError as error:

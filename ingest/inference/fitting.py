@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparkhaven.ingest.formats.json.field_paths import path_of
 from sparkhaven.ingest.inference.field_facts import column_names, facts_of
 from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading, misfit, misfits
-from sparkhaven.ingest.inference.proposal import POSITION, Candidate, with_nulls
+from sparkhaven.ingest.inference.proposal import POSITION, FieldColumn, with_nulls
 from sparkhaven.ingest.inference.types.column_type import choose, readings_of
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta, TextForm
@@ -39,7 +39,7 @@ class Fit:
     sample: Sample
     columns: tuple[Fitted, ...]
     ignored: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[FieldColumn, ...]
 
 
 def fit_schema(schema: TableSchema, sample: Sample, column_settings: Mapping[str, ColumnSettings], zone: str) -> Fit:
@@ -52,21 +52,16 @@ def fit_schema(schema: TableSchema, sample: Sample, column_settings: Mapping[str
     taken = [partitioning, *(name for name, _, _ in POSITION)] if sample.messages else [partitioning]
     by_name = {name: source for source, name in column_names(sample.fields, taken).items()}
     fitted: list[Fitted] = []
-    candidates: list[Candidate] = []
+    candidates: list[FieldColumn] = []
     used: list[str] = []
     for column in schema.stored:
         settings = column_settings.get(column.name)
         column_fit = _fitted(column, sample, by_name, settings, zone)
         fitted.append(column_fit)
-        if column_fit.source is not None:
-            used.append(column_fit.source)
-        if column_fit.source is not None and column_fit.reading is not None:
-            symbols = column.storage is Storage.SYMBOL
-            candidates.append(
-                Candidate(
-                    column.name, column_fit.source, column_fit.reading, facts_of(sample, column_fit.source), symbols
-                )
-            )
+        if (source := column_fit.source) is not None:
+            used.append(source)
+            blob = column.storage is not Storage.SYMBOL
+            candidates.append(FieldColumn(column.name, source, column_fit.reading, facts_of(sample, source), blob=blob))
     return Fit(sample, tuple(fitted), _ignored(sample, used), tuple(candidates))
 
 

@@ -43,14 +43,15 @@ class FieldColumn:
     name: str
     source: str
     reading: Reading | None
-    reason: str
-    notes: tuple[str, ...]
     facts: Facts
+    reason: str = ""
+    notes: tuple[str, ...] = ()
     blob: bool = False
 
     @property
-    def stored(self) -> bool:
-        return self.reading is not None
+    def symbols(self) -> bool:
+        """Whether it has a symbol table."""
+        return self.reading is not None and self.reading.type == "String" and not self.blob
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Proposal:
 
     @property
     def stored(self) -> tuple[FieldColumn, ...]:
-        return tuple(column for column in self.columns if column.stored)
+        return tuple(column for column in self.columns if column.reading is not None)
 
 
 def propose(sample: Sample, *, partitioning: str = "Date", zone: str = "UTC", blobs: Sequence[str] = ()) -> Proposal:
@@ -75,7 +76,7 @@ def propose(sample: Sample, *, partitioning: str = "Date", zone: str = "UTC", bl
     position = POSITION if sample.messages else ()
     names = column_names(sample.fields, [partitioning, *(name for name, _, _ in position)])
     columns = tuple(_column(sample, source, name, zone, blobs) for source, name in names.items())
-    if not any(column.stored for column in columns):
+    if not any(column.reading is not None for column in columns):
         raise FeedError(
             "the rows of the sample have no field that can be stored",
             where=sample.origin,
@@ -130,7 +131,7 @@ def _column(sample: Sample, source: str, name: str, zone: str, blobs: Sequence[s
             blob = True
         if blob:
             notes.append(f"no symbol table: {why}")
-    return FieldColumn(name, source, chosen.reading, chosen.reason, tuple(notes), facts, blob)
+    return FieldColumn(name, source, chosen.reading, facts, chosen.reason, tuple(notes), blob)
 
 
 def _no_symbols(facts: Facts, reading: Reading) -> str:
@@ -151,17 +152,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A column by name, the field that it comes from, how it is read, and what is known of its values."""
-
-    name: str
-    source: str
-    reading: Reading
-    facts: Facts
-    symbols: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class DateColumn:
     """The column that gives dates: its name, and the range of its instants in ns.
 
@@ -174,12 +164,13 @@ class DateColumn:
     routing: tuple[str, Reading] | None = None
 
 
-def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> DateColumn | None:
+def date_column(sample: Sample, columns: Sequence[FieldColumn], zone: str) -> DateColumn | None:
     """The best column for dates: an Instant without nulls, by its name, its order, its place; else dates."""
-    instants = [c for c in columns if c.reading.type == "Instant" and not c.facts.nulls]
+    read = [(column, column.reading) for column in columns if column.reading is not None and not column.facts.nulls]
+    instants = [(column, reading) for column, reading in read if reading.type == "Instant"]
     ranked: list[tuple[tuple[bool, bool, int], DateColumn]] = []
-    for index, column in enumerate(instants):
-        values = _instants(sample, column.source, column.reading)
+    for index, (column, reading) in enumerate(instants):
+        values = _instants(sample, column.source, reading)
         if values is not None and len(values):
             falls = int((np.diff(values) < 0).sum())
             rank = (not hints.event(column.source), falls > len(values) // 10, index)
@@ -187,10 +178,10 @@ def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> Date
     if ranked:
         return min(ranked, key=lambda candidate: candidate[0])[1]
     taken = {column.name for column in columns}
-    for column in columns:
-        days = column.reading.type == "LocalDate" and column.reading.form is None
-        days |= column.reading.type == "String" and all(map(DAY.match, column.facts.counts))
-        if not days or column.facts.nulls:
+    for column, reading in read:
+        days = reading.type == "LocalDate" and reading.form is None
+        days |= reading.type == "String" and all(map(DAY.match, column.facts.counts))
+        if not days:
             continue
         reading = Reading("Instant", zone=zone)
         values = _instants(sample, column.source, reading)
@@ -201,7 +192,7 @@ def date_column(sample: Sample, columns: Sequence[Candidate], zone: str) -> Date
     return None
 
 
-def grouping_column(columns: Sequence[Candidate]) -> Candidate | None:
+def grouping_column(columns: Sequence[FieldColumn]) -> FieldColumn | None:
     """The column of symbols that history keeps together: by its name, else the finest one that repeats."""
     fit = [
         column
@@ -217,7 +208,7 @@ def grouping_column(columns: Sequence[Candidate]) -> Candidate | None:
     return max(fit, key=lambda column: column.facts.distinct, default=None)
 
 
-def internal_column(columns: Sequence[Candidate], rows: int, grouping: str | None) -> Candidate | None:
+def internal_column(columns: Sequence[FieldColumn], rows: int, grouping: str | None) -> FieldColumn | None:
     """A column with a few plain values, each of which comes often, so that each may be a directory of its own."""
     if rows < ENOUGH:
         return None

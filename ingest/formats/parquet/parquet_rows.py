@@ -34,7 +34,6 @@ from sparkhaven.ingest.formats.parquet.typed_values import (
     SourceColumn,
     check_type,
     exact_value,
-    plain_source,
     row_form,
     row_text,
     show,
@@ -43,6 +42,7 @@ from sparkhaven.ingest.formats.parquet.typed_values import (
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
@@ -196,7 +196,7 @@ class ParquetDecoder:
                 sources.append(None)
                 columns.append(pa.nulls(count, target.column.type.arrow))
                 continue
-            values_of = plain_source(column, far, old=name in batch.old, unsure=unsure)
+            values_of = SourceColumn(plain(column), far, name in batch.old, unsure)
             sources.append(values_of)
             array, odd = typed_values(values_of, target)
             columns.append(array)

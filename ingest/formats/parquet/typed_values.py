@@ -54,7 +54,7 @@ from sparkhaven.store.conversions.conversion_table import (
     source_of,
 )
 from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstants
-from sparkhaven.store.conversions.number_arrays import DAY_MS, plain, plain_scalar
+from sparkhaven.store.conversions.number_arrays import DAY_MS, plain_scalar
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
 from sparkhaven.store.quarantine.reasons import Reason
@@ -211,17 +211,6 @@ class SourceColumn:
         if self.far is not None and self.far[row].is_valid:
             return self.far[row]
         return self.array[row]
-
-
-def plain_source(
-    array: pa.Array,
-    far: pa.TimestampArray | None = None,
-    *,
-    old: bool = False,
-    unsure: UnsureInstants | None = None,
-) -> SourceColumn:
-    """A column as a file or a frame has it, made plain."""
-    return SourceColumn(plain(array), far, old, unsure)
 
 
 def show(value: pa.Scalar) -> str:

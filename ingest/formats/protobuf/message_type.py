@@ -5,7 +5,7 @@ not know, without a word. So payloads are parsed by a wider copy of the type, in
 and enums, have 64 bits; on the wire they look the same. What the field was declared as is then held against the value.
 
 What cannot be is found here, before anything is read: a field that is not there, or of a type that the column cannot
-take (see ``TAKES``).
+take (see ``store.conversions``).
 """
 
 from __future__ import annotations
@@ -38,16 +38,7 @@ _WIDER[F.TYPE_ENUM] = F.TYPE_INT64
 BOUNDS = {F.TYPE_UINT32: (0, 2**32 - 1), F.TYPE_INT32: (-(2**31), 2**31 - 1)}
 BOUNDS |= {F.TYPE_SINT32: BOUNDS[F.TYPE_INT32], F.TYPE_ENUM: BOUNDS[F.TYPE_INT32]}
 
-_NUMBERS = frozenset({*INTEGER_BITS, "float", "double", "Instant"})
 _INTEGERS = ("INT32", "INT64", "UINT32", "UINT64", "SINT32", "SINT64", "FIXED32", "FIXED64", "SFIXED32", "SFIXED64")
-TAKES: dict[str, frozenset[str]] = {  # type of a field -> types of columns
-    **dict.fromkeys(_INTEGERS, _NUMBERS | {"Boolean", "char"}),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), _NUMBERS),
-    "BOOL": frozenset({"Boolean"}),
-    "STRING": frozenset({"String", "char", "Instant"}),
-    "ENUM": frozenset({"String", *INTEGER_BITS}),
-    TIMESTAMP: frozenset({"Instant"}),
-}
 AS_TEXT = "TEXT"  # kind of a leaf of which a String takes the text, whatever it is
 NESTED = "NESTED"  # of one whose elements go into an array or map
 LIST, STRUCT = "google.protobuf.ListValue", "google.protobuf.Struct"
@@ -59,7 +50,7 @@ _SOURCES = {
     "ENUM": conversion_table.TEXT,
     "BYTES": conversion_table.BYTES,
 }
-_NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*TAKES.keys() - {TIMESTAMP}, "BYTES", "MESSAGE", "GROUP")}
+_NAMES = {getattr(F, f"TYPE_{name}"): name for name in (*_SOURCES, "MESSAGE", "GROUP")}
 _HOW = "protoc --include_imports --descriptor_set_out=FILE.desc FILE.proto"
 
 
@@ -81,7 +72,7 @@ class MessageType:
 class FieldPath:
     """The field that a column comes from: the fields on the way to it, the last one as declared, and its kind.
 
-    ``steps`` are (name, whether it can be unset); ``kind`` is a key of ``TAKES``, ``BYTES``, ``AS_TEXT`` or ``NESTED``.
+    ``steps`` are (name, whether it can be unset); ``kind`` is its type, ``AS_TEXT`` or ``NESTED``.
     """
 
     steps: tuple[tuple[str, bool], ...]
@@ -199,12 +190,11 @@ def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descrip
     if is_counted(target):
         target = count_target(target)
     name = target.column.type.name
-    takes = TAKES.get(kind, frozenset())
     iso = target.unit == "iso"
     coded = _SOURCES.get(kind) if target.column.type.coding is not None else None
     if coded is not None and column_rule(coded, target.column.type).takes():
         return
-    if name in takes and (name != "Instant" or kind == TIMESTAMP or iso == (kind == "STRING")):
+    if _takes(kind, name) and (name != "Instant" or kind == TIMESTAMP or iso == (kind == "STRING")):
         return
     hint = "choose another field with `from`, or another type in the schema"
     if inner is not None:
@@ -215,11 +205,17 @@ def _check_fit(target: Target, source: ProtobufSource, kind: str, inner: Descrip
         hint = 'say what the number counts: unit = "s", "ms", "us" or "ns"'
     shown = inner.full_name if inner is not None else kind.lower()
     unit = "" if iso or name != "Instant" else f" in {target.unit}"
-    expected = ", ".join(
-        sorted(field.lower() for field, columns in TAKES.items() if name in columns and "." not in field)
-    )
+    expected = ", ".join(sorted(field.lower() for field in _SOURCES if _takes(field, name)))
     text = f"of type {name}{unit} cannot take the field"
     raise _unfit(target, source, text, f"{expected}{f' or {TIMESTAMP}' * (name == 'Instant')}", shown, hint)
+
+
+def _takes(kind: str, name: str) -> bool:
+    """Whether a column of this plain type takes a field of this kind; an Instant takes numbers by its unit."""
+    if kind == "ENUM":
+        return name == "String" or name in INTEGER_BITS
+    source = conversion_table.TIMESTAMP if kind == TIMESTAMP else _SOURCES.get(kind)
+    return source is not None and rule(source, name).takes(frozenset({"unit"}))
 
 
 def _unfit(target: Target, source: ProtobufSource, text: str, expected: str, found: str, hint: str) -> SettingsError:

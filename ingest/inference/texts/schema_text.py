@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.sax.saxutils import quoteattr
 
-from sparkhaven.ingest.inference.proposal import Candidate, FieldColumn, Proposal, date_column, grouping_column
+from sparkhaven.ingest.inference.proposal import FieldColumn, Proposal, date_column, grouping_column
 from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.layout import TableName
 
@@ -31,17 +31,8 @@ def schema_text(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> s
 def groups_of(proposal: Proposal, wishes: SchemaWishes) -> tuple[str, ...]:
     if wishes.grouping:
         return wishes.grouping
-    best = grouping_column(candidates(proposal.stored))
+    best = grouping_column(proposal.stored)
     return () if best is None else (best.name,)
-
-
-def candidates(columns: Sequence[FieldColumn]) -> list[Candidate]:
-    """Columns as those that partitions are chosen from."""
-    return [
-        Candidate(c.name, c.source, c.reading, c.facts, c.reading.type == "String" and not c.blob)
-        for c in columns
-        if c.reading is not None
-    ]
 
 
 def comment(text: str) -> str:
@@ -55,7 +46,7 @@ def comment(text: str) -> str:
 def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterator[str]:
     sample = proposal.sample
     groups = groups_of(proposal, wishes)
-    dates = date_column(sample, candidates(proposal.stored), wishes.zone)
+    dates = date_column(sample, proposal.stored, wishes.zone)
     formula = wishes.key_formula or (BY_GROUP if groups else SINGLE)
     yield (
         f"<Table namespace={quoteattr(table.namespace)} name={quoteattr(table.table)} "
@@ -87,7 +78,7 @@ def _lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterat
         yield f"  {comment(f'added: the {meta} of each message, by which a row can be traced')}"
         yield f'  <Column name="{name}" dataType="{kind}"/>'
     for column in proposal.columns:
-        if not column.stored:
+        if column.reading is None:
             yield f"  {comment(f'left out, field {shown(column.source)}: {column.reason}')}"
     for name, why in sample.unnamed.items():
         yield f"  {comment(f'left out, field {shown(name)!r}: {why}')}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from sparkhaven.ingest.formats.json.field_paths import path_of
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _GROWING = re.compile(
     "ids?|uid|oid|tid|offset|seq|sequence|serial|hash|counter|epoch|timestamp|ts|nanos|micros|millis|bytes"
@@ -21,8 +23,7 @@ _INSTRUMENT = re.compile(
 
 def words(source: str) -> frozenset[str]:
     """The words of the last part of a field's name, in lower case."""
-    last = re.split(r"(?<!\\)\.", source)[-1]
-    return frozenset(word.lower() for word in _WORD.findall(last))
+    return frozenset(word.lower() for word in _WORD.findall(path_of(source)[-1]))
 
 
 def grows(source: str) -> bool:

@@ -208,7 +208,7 @@ def _sample_json(sample: Sample) -> dict[str, Any]:
 def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
     return [
         {
-            "name": column.name if column.stored else None,
+            "name": column.name if column.reading is not None else None,
             "field": column.source,
             "type": None if column.reading is None else column.reading.type,
             "reason": column.reason,

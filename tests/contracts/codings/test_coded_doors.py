@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.formats.parquet.typed_values import exact_value, plain_source, typed_values
+from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_value, typed_values
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.coded_doors import (
@@ -171,7 +172,7 @@ def test_typed_values(tmp_path: Path, door: str, case: int) -> None:
 @pytest.mark.parametrize("case", range(len(ARROW)), ids=[f"{kind} of {array.type}" for kind, array, _ in ARROW])
 def test_whole_columns_and_single_values_agree_where_not_in_doubt(case: int) -> None:
     kind, array, _ = ARROW[case]
-    one, source = target(kind), plain_source(array)
+    one, source = target(kind), SourceColumn(plain(array))
     values, doubt = typed_values(source, one)
     for row in range(len(array)):
         if doubt is None or not doubt[row]:
