@@ -179,6 +179,8 @@ class Pin:
             if older is not None:
                 self._restored = older if self._restored is None else min(older, self._restored)
             self._seen = stat
+        if self._restored == 0:  # no row of it is left. A removed stream may be followed by one with its own removals
+            return
         removals = self._place.fs.stat(self._removals)
         if removals is not None and removals != self._removals_seen:
             new = read_removals(self._place.of_stream(self.state.stream), self._removals_end)

@@ -107,7 +107,7 @@ def keeps_rows(before: MergeRecord | None, after: MergeRecord, columns: Collecti
         return before is not None and row_content(before) == row_content(after)
     if any(came[taken.key] and taken.epoch < 0 for taken in after.inputs):
         return False  # imported: no epoch has these rows
-    if _has_all(after) and (before is None or _has_all(before)):
+    if has_all_rows(after) and (before is None or has_all_rows(before)):
         return True
     return before is not None and _adds(before, after, sum(came.values()))
 
@@ -117,7 +117,7 @@ def _taken(record: MergeRecord | None) -> dict[InputKey, int]:
     return {taken.key: taken.rows - taken.withdrawn for taken in record.inputs} if record is not None else {}
 
 
-def _has_all(record: MergeRecord) -> bool:
+def has_all_rows(record: MergeRecord) -> bool:
     """Whether the outputs are the rows of the inputs: no rule has left some out, no command has changed any."""
     left_out = record.proof.left_out if record.proof is not None else None
     by_rule = left_out.rows - left_out.withdrawn if left_out is not None else 0

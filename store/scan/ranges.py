@@ -22,6 +22,7 @@ from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import CorruptFileError, SettingsError, counted
 from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.merges.history import has_all_rows
 from sparkhaven.store.merges.merge_records import (
     MergeInput,
     MergeRecord,
@@ -166,7 +167,8 @@ def usable_record(
 
     To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
     An older snapshot may use an older record whose locations are still there, or none. So does one whose history has
-    other rows now. SettingsError: rows that it should show beside that record may have left intraday.
+    other rows now. SettingsError: rows that it should show beside that record may have left intraday, or the files of
+    the record are gone, which by a command or a rule had other rows than intraday.
     SnapshotMovedError: the record that it had is replaced by one with other rows, and its files are gone; or by one
     that has adopted what came, went or was changed after the table was opened.
     """
@@ -190,6 +192,13 @@ def usable_record(
                 return record
             if changed and opened is not None and not opened.is_newer(record):
                 raise moved(place, record)
+            if not has_all_rows(record):
+                raise SettingsError(
+                    "the epoch can no longer be read. History of then had other rows than intraday, and is replaced",
+                    where=place.merges / value / f"{record.generation}.json",
+                    found=f"epochs {snapshot.epochs}",
+                    hint=NEWER,
+                )
         # those that the snapshot holds may have been truncated since; none of its epochs has imported rows
         later = _later(snapshot, opened, record)
         newer += (t for t in record.inputs if not changed or (t.epoch >= 0 and t.stream not in later))

@@ -172,7 +172,7 @@ def another_of_that_name(small: SmallTable) -> None:
     removal(small, "b", DELETE, time_ms=5)
 
 
-def drop(small: SmallTable) -> None:
+def drop(small: SmallTable, look: Callable[[], object] = lambda: None) -> None:
     small.merge_by_hand(D2)  # which names an epoch of the stream, so that its note stays
     delete(small)
     for key in list(small.log().state.locations):
@@ -182,6 +182,7 @@ def drop(small: SmallTable) -> None:
         write_removals(small.place.of_stream("s"), [entry])
     small.log().refresh()
     small.logs.pop("s").close()
+    look()
     remove_stream(small.place.of_stream("s"), clock=lambda: small.now)
 
 
@@ -274,6 +275,16 @@ def test_java_says_what_python_says(act: Callable[[SmallTable], None], small: Sm
     if act not in (drop, tear_the_log, lose_the_log, damage_the_log):
         small.add("z", D2, {"Size": [1]})
         assert planned.compare() == AFTER[act]
+
+
+def test_a_stream_of_the_same_name_has_its_own_removals(small: SmallTable, checks: Checks) -> None:
+    """They begin anew, before those that were read of the stream that was removed."""
+    planned = Planned(small, checks)
+    drop(small, planned.compare)
+    small.add("b", D1, {"Size": [70]})
+    assert planned.compare() == ROLLED_BACK
+    removal(small, "b", TRUNCATE)
+    assert planned.compare() == ROLLED_BACK
 
 
 def test_what_was_known_when_it_was_planned_counts(small: SmallTable, checks: Checks) -> None:

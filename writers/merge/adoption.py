@@ -48,7 +48,7 @@ from sparkhaven.store.merges.merge_records import (
     store_record,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import ADOPTED, LeftOut, MergePhase, Proof, Relocated
+from sparkhaven.store.merges.merge_run import ADOPTED, LeftOut, MergePhase, Proof, Relocated, RowDeletion
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state
@@ -67,6 +67,7 @@ from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_bef
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 
 STEP_ROWS = 1 << 17
+BY_HAND = "removed by file operations, `dates adopt --accept-loss`"  # where a deletion has its condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +210,16 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
     empty = MergeRecord(str(place.table), seen.value, 0, MergePhase.CLEAN, (), (), source=IMPORTED)
     before = in_columns(base, schema) if base is not None else empty
     left_out = left_out_before(before, schema)
+    generation = max((known.generation for known in history.records), default=0) + 1
     if seen.gone:
         gone = replace(before, outputs=seen.gone)
         content = row_content(gone)
         lost = LeftOut(content.rows, 0, column_digests(gone, schema.stored), row_digest=content.digest)
-        left_out = add_left_out(left_out, lost, schema)
+        told = (RowDeletion(BY_HAND, generation, content.rows),)  # else a later merge takes them from intraday again
+        left_out = add_left_out(left_out, replace(lost, deletions=told), schema)
     record = replace(
         before,
-        generation=max((known.generation for known in history.records), default=0) + 1,
+        generation=generation,
         phase=MergePhase.CLEAN,
         inputs=with_imported(before.inputs, rows)
         if (rows := sum(location.rows for location in seen.unvouched))

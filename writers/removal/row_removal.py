@@ -363,7 +363,7 @@ def find_rows(
 ) -> MatchingRows:
     """The rows that match, in the newest snapshot. TableNotFoundError: a user table. Raises what reading raises.
 
-    ValidationFailedError: some are in history that is not as a merge record says, which no deletion can prove.
+    ValidationFailedError: some are of a date whose history is not as a merge record says: a deletion cannot be proved.
     ``streams``: rows of these alone that are not merged.
     """
     pinned = pinned_of(open_table(place.layout.root, str(place.table), fs=place.fs))
@@ -382,7 +382,8 @@ def find_rows(
         else:
             location = pinned.pin(slice_.stream).state.locations[slice_.key]
             parts.setdefault(slice_.stream, []).append(Withdrawn(slice_.key, location.since, rows))
-    refuse_unproved(place, [seen for seen in plan.differing if seen.value in history])
+    matched = history.keys() | {part.key.value for own in parts.values() for part in own}
+    refuse_unproved(place, [seen for seen in plan.differing if seen.value in matched])
     totals: dict[str, int] = {}
     for slice_ in slices:
         totals[slice_.key.value] = totals.get(slice_.key.value, 0) + slice_.count

@@ -118,7 +118,8 @@ class Campaign:
 def _ending(wrong: WentWrong) -> str:
     """How a history ends, without what differs from run to run."""
     said = wrong.end[:60].split(" where ")[0]
-    return "".join(sign for sign in said if not sign.isdigit()).split(":")[0]
+    said, _, told = "".join(sign for sign in said if not sign.isdigit()).partition(":")
+    return told if said.startswith("ended with") else said
 
 
 class State:

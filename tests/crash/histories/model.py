@@ -232,6 +232,14 @@ class Model:
         vector = self.newest() if epochs is None else {**self.newest(), **epochs}
         return [row for date in self.dates(vector) for row in self._shown(date, vector)]
 
+    def may_refuse(self, epochs: Mapping[str, int]) -> bool:
+        """Whether rows of these epochs have left intraday, or history of then is replaced, so that its files may go."""
+        vector = {**self.newest(), **epochs}
+        if any(location in self.removed for location in self.rows_at(vector)):
+            return True
+        records = [records for date in self.dates(vector) if (records := self.records.get(date))]
+        return any(not self._holds(each[-1], vector) for each in records if any(self._holds(r, vector) for r in each))
+
     def merged_rows(self) -> list[Row]:
         """The rows of history of all dates."""
         return [row for records in self.records.values() for row in records[-1].rows]
@@ -243,11 +251,17 @@ class Model:
             raise NotKept(date)
         if record is None or record is not records[-1]:
             left = any(loc in self.removed for loc in self.rows_at(epochs) if loc.date == date)
+            left |= bool(records) and any(map(self._has_ended, records[-1].taken))
         if record is None and left:
             raise NotKept(date)
         yield from record.rows if record else ()
         for location, rows in self.live(date, epochs):
             yield from filter(None, rows[record.taken.get(location, 0) if record else 0 :])
+
+    def _has_ended(self, location: Location) -> bool:
+        """Whether its stream was removed; another one may have the name."""
+        stream = self.streams.get(location.stream)
+        return stream is None or stream.life != location.life
 
     def _holds(self, record: Record, epochs: Mapping[str, int]) -> bool:
         """Whether epochs have every row of a record, and of these the same withdrawn ones.
@@ -257,8 +271,7 @@ class Model:
         """
         rows = self.rows_at(epochs)
         for location, count in record.taken.items():
-            stream = self.streams.get(location.stream)
-            if stream is None or stream.life != location.life:
+            if self._has_ended(location):
                 continue
             if location in self.removed:
                 if epochs[location.stream] < record.changed.get(location, 0):

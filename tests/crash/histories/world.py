@@ -132,7 +132,8 @@ class Site:
     ``snapshots`` and ``mirrors``: each with the tables that it has. ``small``: sizes from which files are cut into
     pieces are those of a handful of rows. ``most``: rows of a
     file, but of a ``big`` history. ``focus``: the date that most commands are about.
-    ``replaced``: roots that a restore has put back, of which a mirror may be ahead. ``trees``: of exports.
+    ``replaced``: roots that a restore has put back, of which a mirror may be ahead. ``trees``: of exports, each with
+    its table.
     """
 
     base: Path
@@ -149,7 +150,7 @@ class Site:
     numbers: int = 0
     focus: str = DATES[0]
     replaced: set[Path] = field(default_factory=set)
-    trees: list[Path] = field(default_factory=list)
+    trees: dict[Path, str] = field(default_factory=dict)
 
     def fresh(self, name: str) -> Path:
         """A path of the site that nothing has had before."""
@@ -283,7 +284,8 @@ def feed_more(rng: random.Random, site: Site, world: World, feed: Feed) -> None:
     for table in feed.tables:
         for column in world.tables[table].columns:
             kinds.setdefault(column.name, column.kind)
-    before = [row for fed in feed.files[-3:] for row in fed.rows[:50] if row.keys() <= {*kinds, KIND_FIELD}]
+    alike = [fed for fed in feed.files[-3:] if all(kinds.get(name, kind) == kind for name, kind in fed.kinds.items())]
+    before = [row for fed in alike for row in fed.rows[:50] if row.keys() <= {*kinds, KIND_FIELD}]
     for _ in range(rng.randint(1, 2)):
         count = rng.randint(4_500, 9_500) if site.big and rng.random() < 0.7 else rng.randint(1, site.most)
         rows = [_draw_row(rng, feed, world, kinds, sentinels=count < 100) for _ in range(count)]

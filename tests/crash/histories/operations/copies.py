@@ -58,8 +58,9 @@ def export(rng: random.Random, site: Site, world: World) -> Operation | None:
     """A tree of all rows, or of those of history, in a new directory or in the place of the last one."""
     model = any_table(rng, world)
     layout, tier = rng.choice(("nested", "flat", "kv", "metadata", "hive")), rng.choice(("all", "all", "history"))
-    replaces = bool(site.trees) and rng.random() < 0.4
-    out = rng.choice(site.trees) if replaces else site.fresh("export")
+    mine = [tree for tree, table in site.trees.items() if table == model.name]
+    replaces = bool(mine) and rng.random() < 0.4
+    out = rng.choice(mine) if replaces else site.fresh("export")
     words = ("export", model.name, "--out", str(out), "--layout", layout, "--tier", tier)
     rows = model.visible() if tier == "all" else model.merged_rows()
 
@@ -68,7 +69,7 @@ def export(rng: random.Random, site: Site, world: World) -> Operation | None:
             raise Refused("there are no rows to export")
 
     def keep(after: World) -> None:
-        site.trees.append(out)
+        site.trees[out] = model.name
         check_tree(out, model, rows, "the export")
 
     change = partial(require_rows)

@@ -81,7 +81,7 @@ def restore_over(history: History, rng: random.Random, fault: Fault | None) -> N
     if not site.snapshots:
         return
     source, world = rng.choice(site.snapshots)
-    names = [*world.tables, *world.users]
+    names = [table.name for table in world.written()]
     words = ["restore", str(source), *(word for name in names for word in ("--replace", name))]
     history.tell(f"restore {source.name} over the tables")
     told_apart = all(expected_rows(world.table(name)) != expected_rows(before.table(name)) for name in names)

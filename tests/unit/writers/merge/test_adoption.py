@@ -161,6 +161,25 @@ def test_a_reader_that_was_open_before_what_was_adopted_says_so(tmp_path: Path, 
         opened.to_arrow()
 
 
+@pytest.mark.parametrize("words", [("--rewrite",), ("--max-supplements", "0")])
+def test_a_loss_that_was_accepted_stays_lost(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Intraday still has the rows: a later merge takes what came since beside what history has left."""
+    site = Dated(tmp_path)
+    site.stream("s")
+    site.late(1, OLD)
+    site.do("merge", SITE_TABLE, "--dates", OLD, "--local")
+    (location,) = site.root.glob(f"Systems/Test/Partitions/*/{OLD}/Event")
+    shutil.rmtree(location)
+    assert run(site.root, "dates", "adopt", SITE_TABLE, "--accept-loss").exit_code == 0
+    assert site.shown() == []
+    site.late(2, OLD)
+    site.do("merge", SITE_TABLE, "--dates", OLD, "--local", *words)
+    assert site.shown() == [2]
+    site.do("validate", SITE_TABLE, "--dates", OLD)
+    site.do("merge", SITE_TABLE, "--dates", OLD, "--local", "--discard-corrections")
+    assert site.shown() == [1, 2]
+
+
 @pytest.mark.parametrize("index", [True, False], ids=["with index", "without index"])
 @pytest.mark.parametrize("form", ["columns", "parquet"])
 def test_history_of_another_program_is_read_verified_adopted_and_merged(tmp_path: Path, form: str, index: bool) -> None:

@@ -14,7 +14,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
-from sparkhaven.store.errors import PositionGapError, TableNotFoundError
+from sparkhaven.store.errors import PositionGapError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.writers.removal.stream_removal import remove_stream
@@ -110,6 +110,22 @@ def test_a_removal_killed_at_any_call_damages_nothing_and_is_repeated(tmp_path: 
                 sound(layout, rows)
             begin_again(root, rows)
             shutil.rmtree(root)
+
+
+def test_a_reader_of_before_says_that_its_rows_have_moved(tmp_path: Path) -> None:
+    """It has read the removals of the stream, and another stream of the name has begun others."""
+    db, _ = make(tmp_path, 12)
+    opened = open_table(tmp_path, str(TABLE), fs=FS)
+    merge(db.layout)
+    empty(db)
+    unlink(db)
+    assert opened.to_arrow().num_rows == 12
+    db.log.close()
+    remove(db.layout, KillingFs())
+    IntradayRows(tmp_path, SCHEMA, fs=FS).log.close()
+    with pytest.raises(SnapshotMovedError):
+        opened.to_arrow()
+    sound(db.layout, 12)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,13 @@ import sparkhaven
 from sparkhaven.jobs.operations.maintenance import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.errors import LockLostError, TableNotFoundError, ValidationFailedError
+from sparkhaven.store.errors import (
+    HistoryWarning,
+    LockLostError,
+    SettingsError,
+    TableNotFoundError,
+    ValidationFailedError,
+)
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, newest
@@ -23,6 +31,7 @@ from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.merge.publish.replaced_files import clean
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
 from tests.support.commands import run, run_json
@@ -219,6 +228,40 @@ def test_late_rows_go_by_an_epoch_of_the_same_command(table: Deleted, form: str)
     table.check()
     assert [d.rows for d in table.record().deletions] == [3]
     table.end_of_day()
+
+
+def test_a_date_whose_history_was_removed_by_hand_keeps_its_late_rows(tmp_path: Path) -> None:
+    """Nothing is done: the deletion of the date could not be proved."""
+    table = Deleted(tmp_path)
+    table.add(DAY, 1, 2, 3)
+    table.merge()
+    table.add(DAY, 1, 4)
+    for output in table.record().outputs:
+        shutil.rmtree(table.root / "Systems" / "NS" / "Partitions" / output.internal / DAY)
+    table.do("delete-rows", "NS.T", "--where", "Size = 1", code=1)
+    with pytest.warns(HistoryWarning):
+        found = open_table(table.root, "NS.T").to_arrow(["Size"])["Size"].to_pylist()
+    assert sorted(found) == [1, 4]
+
+
+def test_an_older_epoch_never_shows_rows_that_were_deleted(tmp_path: Path) -> None:
+    """Intraday still has them. Once the files of the deletion are gone, the epoch is refused."""
+    table = Deleted(tmp_path)
+    table.add(DAY, 1, 2, 3)
+    table.merge()
+    table.delete("Size = 1")
+    table.add(DAY, 4)
+    table.merge("--rewrite")
+    assert shown_at(table, 1) == [2, 3]
+    [*clean(table.place, lambda: time.time() + 1e9)]
+    with pytest.raises(SettingsError, match="epoch can no longer be read"):
+        shown_at(table, 1)
+    assert shown_at(table, 2) == [2, 3, 4]
+
+
+def shown_at(table: Deleted, epoch: int) -> list[int]:
+    opened = open_table(table.root, "NS.T", epoch={"s": epoch})
+    return sorted(opened.to_arrow(["Size"])["Size"].to_pylist())
 
 
 @FORMATS

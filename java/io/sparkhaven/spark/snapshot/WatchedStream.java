@@ -86,6 +86,9 @@ final class WatchedStream {
       mark = content.mark();
       logSeen = now;
     }
+    if (restored != null && restored == 0) { // no row of it is left. A removed stream may be followed by another one
+      return;
+    }
     FileIdentity removals = FileIdentity.of(removalsPath);
     if (removals != null && !removals.equals(removalsSeen)) {
       RemovalsFile.Content content = RemovalsFile.read(removalsPath, removalsEnd);
