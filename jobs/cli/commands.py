@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command, get_group
 
 from sparkhaven.jobs.cli.context import Commands
+from sparkhaven.jobs.cli.groups import CommandLine
 from sparkhaven.jobs.cli.options import Json, ResultOption, RootOption, Verbose
 from sparkhaven.store.gc_pause import gc_paused
 
@@ -82,7 +83,7 @@ class LazyCommands(Commands):
 
 @cache
 def _registered(path: str) -> Mapping[str, Any]:
-    app = typer.Typer(rich_markup_mode=None)
+    app = CommandLine(rich_markup_mode=None)
     with gc_paused():  # what is imported is live
         import_module(path).register(app)
     gc.freeze()  # what was imported stays: no collection looks at it again

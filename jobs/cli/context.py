@@ -41,9 +41,11 @@ from sparkhaven.store.errors import (
     missing_extra,
 )
 from sparkhaven.store.framing.canonical import finite
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import is_copy, is_database, is_writable, require_database, require_writable
 from sparkhaven.store.io.system_errors import as_ours, ours
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.places import TablePlace, followed_root
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.cli.result_file import ResultFile
@@ -56,7 +58,7 @@ _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
 
 @dataclass(slots=True)
 class CliContext:
-    """Context of one call of the command line; commands get it as ``ctx.obj``."""
+    """Context of one call of the command line; commands take it as a parameter."""
 
     root: Path | None = None
     named_root: bool = False  # by --root: what a person is told to run needs it again
@@ -100,11 +102,12 @@ class CliContext:
         layout = self.layout()
         require_database(layout.root, "check --root or SPARKHAVEN_ROOT. Ingest makes a database")
         if layout.root.is_symlink():
-            from sparkhaven.store.io.fs import Fs
-            from sparkhaven.store.places import followed_root
-
             return Layout(followed_root(Fs(), layout.root))
         return layout
+
+    def place(self, name: str, fs: Fs | None = None) -> TablePlace:
+        """Where a table of the database is, by its name ``NS.T``. InvalidNameError: it is none."""
+        return TablePlace(fs or Fs(), self.database(), TableName.parse(name))
 
     def result(self, record: dict[str, Any], show: Callable[[], object] | str) -> None:
         """Prints one result: ``record`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""

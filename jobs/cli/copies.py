@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def snapshot(
-    ctx: typer.Context,
+    cli: CliContext,
     names: Names = None,
     *,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
@@ -63,7 +63,6 @@ def snapshot(
     hard-linked where the file system allows it. The directory appears as a whole, and is itself a database root that
     commands can read.
     """
-    cli: CliContext = ctx.obj
     fs, database, epochs = Fs(), cli.database(), epochs_named(epoch)
     tables = _chosen(fs, database, names)
     if epochs is not None and len(tables) != 1:
@@ -97,7 +96,7 @@ def _show(cli: CliContext, taken: TakenSnapshot, out: Path) -> None:
 
 
 def restore(
-    ctx: typer.Context,
+    cli: CliContext,
     source: Annotated[Path, typer.Argument(metavar="SNAPSHOT", parser=local_path, help="The directory of a snapshot.")],
     names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all of its tables.")] = None,
     replace: Annotated[
@@ -112,7 +111,6 @@ def restore(
     The root may be a new one. All bytes are compared with their checksums before a table appears. Each table appears
     as a whole.
     """
-    cli: CliContext = ctx.obj
     tables = [TableName.parse(name) for name in names] if names else None
     restored = restore_tables(
         DirectFs() if direct_io else Fs(),
@@ -128,7 +126,7 @@ def restore(
 
 
 def mirror(
-    ctx: typer.Context,
+    cli: CliContext,
     root: Annotated[Path, typer.Argument(metavar="ROOT", parser=local_path, help="The database root.")],
     other: Annotated[Path, typer.Argument(metavar="MIRROR", parser=local_path, help="The mirror, a link.")],
     every: Annotated[
@@ -142,7 +140,6 @@ def mirror(
     The mirror is readable at every moment. MIRROR is a link to the newest of a chain of snapshots beside it. Each pass
     copies new bytes only, then switches the link. A mirror is not written by streams. `restore` makes a root of it.
     """
-    cli: CliContext = ctx.obj
     fs, layout = DirectFs() if direct_io else Fs(), Layout(root.absolute())
     pause = seconds_of(every, "--every", '"10s" or "1 minute"') if every is not None else None
     require_database(layout.root, "check ROOT")

@@ -11,7 +11,6 @@ import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, ONCE_S, PATIENCE_S, Trial
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     DryRun,
     LocalOption,
@@ -123,13 +122,11 @@ def register(app: typer.Typer) -> None:
     bad_data = "bad rows beyond the error budget, a source that does not continue where the commit log ends"
     retry = "a source or volume is away, another process runs the stream"
     line = "ingest conf/streams/flights.toml --once"
-    app.command(epilog=help_end(line, done="all streams ended well", bad_data=bad_data, retry=retry))(
-        with_groups(ingest)
-    )
+    app.command(epilog=help_end(line, done="all streams ended well", bad_data=bad_data, retry=retry))(ingest)
 
 
 def ingest(
-    ctx: typer.Context,
+    cli: CliContext,
     files: StreamFilesArgument,
     run: IngestRun,
     served: MetricsServer,
@@ -145,7 +142,6 @@ def ingest(
     SIGTERM and Ctrl-C end each stream after its batch. A failed stream that may recover is restarted (not with
     --once). With --stop-on-error a stream that fails for good ends the others after their batch.
     """
-    cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
     where, patience, heap = run.where, run.patience, f"{memory_bytes(run.memory) >> 10}k"
     streams, failed = load_streams(files)

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sparkhaven.ingest.settings.base_model import parse_duration, parse_size
-from sparkhaven.jobs.cli.context import CliContext, CommandGroup
-from sparkhaven.jobs.session.spark_or_local import Where
+from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.session.spark_or_local import HistoryRun, Where
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import check_stream
+from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scan.selection import is_well_formed
 
 _JVM_MEMORY = re.compile(r"([0-9]+)([kmgtKMGT]?)\Z")
@@ -237,11 +240,47 @@ def table_and_files(words: list[str] | None) -> tuple[str | None, list[Path]]:
     return names[0] if names else None, files
 
 
-def group(text: str) -> typer.Typer:
-    commands = typer.Typer(help=text, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None)
+@dataclass(frozen=True, slots=True)
+class OneStream:
+    """A stream of a table, by its words ``NS.T STREAM``."""
 
-    @commands.callback()  # else a group of one command is that command
-    def options() -> None:
-        pass
+    name: TableArgument
+    stream: StreamArgument
 
-    return commands
+    def place(self, cli: CliContext) -> StreamPlace:
+        """Where it is; whether it has a log is not looked at. InvalidNameError: a word is no name."""
+        return cli.place(self.name).of_stream(check_stream(self.stream))
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Where a job runs, and with how much: as many tasks at once, each with so much memory."""
+
+    workers: WorkersOption = None
+    memory: Annotated[str, typer.Option(metavar="SIZE", help="Memory of one worker.")] = "1GiB"
+    local: LocalOption = False
+    spark: SparkOption = False
+
+    @property
+    def where(self) -> Where:
+        """What ``--local`` and ``--spark`` ask for; SettingsError for both."""
+        return chosen_runner(self.local, self.spark)
+
+    @property
+    def bytes(self) -> int:
+        return memory_bytes(self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class DatedRun:
+    """How a job over dates of history runs."""
+
+    workers: Workers
+    stop_on_error: StopOnErrorOption = False
+    dry_run: DryRun = False
+
+    def of(self, cli: CliContext) -> HistoryRun:
+        """For the job; its progress goes to standard error. SettingsError: ``--local`` and ``--spark``."""
+        return HistoryRun(
+            self.workers.where, self.workers.workers, self.stop_on_error, self.dry_run, cli.verbose, cli.note
+        )

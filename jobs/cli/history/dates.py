@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
@@ -17,7 +18,6 @@ from sparkhaven.jobs.cli.options import (
     TableArgument,
     WorkersOption,
     YesOption,
-    group,
     help_end,
 )
 from sparkhaven.jobs.date_choice import parse_choice
@@ -25,11 +25,8 @@ from sparkhaven.jobs.operations import history_dates
 from sparkhaven.jobs.operations.history_dates import DROPPED, HistoryDate, expired_dates, merged_dates
 from sparkhaven.jobs.session.spark_or_local import HistoryRun
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.places import TablePlace
 
 EXIT_CODES = {
     "done": "done, or nothing to drop",
@@ -53,7 +50,7 @@ def register(app: typer.Typer) -> None:
 
 
 def drop(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     dates: DatesOption = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = DROPPED,
@@ -64,14 +61,13 @@ def drop(
     Readers no longer see them. Their files are removed an hour later, by the next merge or `clean`. The merge records
     stay, with the rows and digests that were dropped. A date that is still in intraday is refused.
     """
-    cli: CliContext = ctx.obj
-    place = _place(cli, name)
+    place = cli.place(name)
     done = history_dates.drop(place, merged_dates(place, parse_choice(dates)), reason, _run(cli, dry_run=dry_run))
     exit_with(_show(cli, name, done, DROPPED_VERBS, dry_run=dry_run)[0])
 
 
 def adopt(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     dates: DatesOption = None,
     accept_loss: Annotated[
@@ -85,11 +81,10 @@ def adopt(
     location index names them. A location of another program gets its table.size and table.tbl. Default: every date
     whose history is not as its merge record says.
     """
-    cli: CliContext = ctx.obj
     adopted, rows, code = 0, 0, EXIT_DONE
     choice = None if dates is None else parse_choice(dates)
     run = _run(cli, dry_run=dry_run)
-    for done in history_dates.adopt(_place(cli, name), choice, run, accept_loss=accept_loss):
+    for done in history_dates.adopt(cli.place(name), choice, run, accept_loss=accept_loss):
         if done.error is not None:
             failed = report(cli, as_ours(done.error), table=name, date=done.value)
             code = code or failed
@@ -110,7 +105,7 @@ def adopt(
 
 
 def expire(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     keep: Annotated[
         str, typer.Option(metavar="PERIOD", help="How long a date stays after its day: 400d, 6 months, 2 years.")
@@ -126,8 +121,7 @@ def expire(
     As `dates drop` does, once --yes confirms what is listed. Partition values that begin with no date are kept. Months
     and years are those of the calendar.
     """
-    cli: CliContext = ctx.obj
-    place = _place(cli, name)
+    place = cli.place(name)
     old = expired_dates(place, keep, zone)
     planned = dry_run or not yes
     done = history_dates.drop(place, old, f"older than {keep}", _run(cli, dry_run=planned))
@@ -171,7 +165,7 @@ def _register_moves(dates: typer.Typer) -> None:
 
 
 def move(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     to: Annotated[str, typer.Option("--to", metavar="PARTITION", help="Storage partition that the dates move to.")],
     dates: DatesOption = None,
@@ -187,8 +181,7 @@ def move(
 
     `partitions add NS NAME --volume DIR` makes a storage partition on another volume.
     """
-    cli: CliContext = ctx.obj
-    place = _place(cli, name)
+    place = cli.place(name)
     values = merged_dates(place, parse_choice(dates))
     run = _run(cli, workers, stop_on_error=stop_on_error, dry_run=dry_run)
 
@@ -197,7 +190,7 @@ def move(
 
 
 def detach(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", parser=local_path, help="Directory that the dates go to.")
@@ -211,15 +204,14 @@ def detach(
     Files are linked where DIR is on the same file system, else copied, and read back. Then readers no longer see the
     date. `dates attach` brings it back. A date that is still in intraday is refused.
     """
-    cli: CliContext = ctx.obj
-    place = _place(cli, name)
+    place = cli.place(name)
     values = merged_dates(place, parse_choice(dates), detached=True)
     results = history_dates.detach(place, values, out, _run(cli, dry_run=dry_run))
     exit_with(_show(cli, name, results, ("detached before,", "would detach", "detached"), dry_run=dry_run)[0])
 
 
 def attach(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", parser=local_path, help="A detached date, or a directory with several.")
@@ -235,8 +227,7 @@ def attach(
     shows them to readers, beside what the date has by now. The directory stays as it is. With --dry-run it is verified.
     Of a directory with several, each part that was detached to it has to be there.
     """
-    cli: CliContext = ctx.obj
-    results = history_dates.attach(_place(cli, name), directory, to, _run(cli, dry_run=dry_run))
+    results = history_dates.attach(cli.place(name), directory, to, _run(cli, dry_run=dry_run))
     verbs = ("attached before,", "would attach", "attached")
     exit_with(_show(cli, name, results, verbs, dry_run=dry_run, later=False)[0])
 
@@ -283,7 +274,3 @@ def _run(
     cli: CliContext, workers: int | None = None, *, stop_on_error: bool = False, dry_run: bool = False
 ) -> HistoryRun:
     return HistoryRun("local", workers, stop_on_error, dry_run, note=cli.note)
-
-
-def _place(cli: CliContext, name: str) -> TablePlace:
-    return TablePlace(Fs(), cli.database(), TableName.parse(name))

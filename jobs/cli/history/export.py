@@ -11,7 +11,6 @@ import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
@@ -24,10 +23,7 @@ from sparkhaven.jobs.cli.options import (
 from sparkhaven.jobs.operations.exporting import ExportKeywords, export_snapshot
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.store.errors import counted
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.transfer.export import Exported, ExportOutcome, export_path
 from sparkhaven.writers.transfer.export_plan import rows_of
@@ -41,7 +37,7 @@ def register(app: typer.Typer) -> None:
     done = "exported, or the same export is there already"
     usage = "wrong options, no such table, date or column, the directory has something else"
     retry = "another export into the directory runs, a volume is not mounted, no space on the disk"
-    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(with_groups(export))
+    app.command(epilog=help_end(*lines, done=done, usage=usage, retry=retry))(export)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ class TreeForm:
 
 
 def export(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", parser=local_path, help="The directory to create.")],
     rows: ExportedRows,
@@ -93,8 +89,7 @@ def export(
     The tree appears as a whole, by one rename, after each file was read back. Its _manifest.json has the rows and a
     digest of each column. The same export again changes nothing.
     """
-    cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     begun = time.monotonic()
     target = export_path(place.fs, place.layout, out)
     opened = open_place(place, as_of=rows.as_of, skip_set_aside=rows.skip_set_aside)

@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with
-from sparkhaven.jobs.cli.groups import DatedRun, with_groups
 from sparkhaven.jobs.cli.history.merge import (
     AllowEmptyOption,
     FillMissingOption,
@@ -25,6 +24,7 @@ from sparkhaven.jobs.cli.history.merge import (
 )
 from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates
 from sparkhaven.jobs.cli.options import (
+    DatedRun,
     LayoutOption,
     LossyOption,
     NullCharOption,
@@ -147,11 +147,11 @@ def register(app: typer.Typer) -> None:
         usage="wrong options, columns or types, no such table, history has a date already",
         retry="a merge runs, files were changed meanwhile, no space on the disk",
     )
-    app.command("import", epilog=end)(with_groups(import_rows))
+    app.command("import", epilog=end)(import_rows)
 
 
 def import_rows(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     given: ImportedRows,
     asked: ImportedDates,
@@ -170,7 +170,6 @@ def import_rows(
     Types are mapped strictly: a value that is not exactly representable is an error. Each date is ordered, grouped,
     checked by digests and published as by a merge. Rows that are intraday stay there.
     """
-    cli: CliContext = ctx.obj
     fs, table = DirectFs() if files.direct_io else Fs(), TableName.parse(name)
     place = TablePlace(fs, cli.layout(), table)
     days = asked_days(asked.dates, fill=asked.fill_missing, strict=asked.strict)

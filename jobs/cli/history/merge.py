@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with
-from sparkhaven.jobs.cli.groups import DatedRun, with_groups
 from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates, show_nothing
 from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
-from sparkhaven.jobs.cli.options import DatesOption, DirectIo, help_end
+from sparkhaven.jobs.cli.options import DatedRun, DatesOption, DirectIo, help_end
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, parse_choice
 from sparkhaven.jobs.operations.merging import (
     MergeJob,
@@ -29,7 +28,6 @@ from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.early_sync import SYNC_MODES
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
@@ -215,11 +213,11 @@ def register(app: typer.Typer) -> None:
         usage="wrong options, no such table or dates",
         retry="another merge runs, rows are not synced yet, no space on the disk",
     )
-    app.command(epilog=end)(with_groups(merge))
+    app.command(epilog=end)(merge)
 
 
 def merge(
-    ctx: typer.Context,
+    cli: CliContext,
     asked: MergedDates,
     rows: MergedRows,
     order: RowOrder,
@@ -234,7 +232,6 @@ def merge(
     The merge runs in Spark. Few rows are merged in this process instead, with the same result on disk. A line on
     standard error says which.
     """
-    cli: CliContext = ctx.obj
     if asked.status:
         from sparkhaven.jobs.cli.history.status import show_status  # which merges do not need
 
@@ -243,7 +240,7 @@ def merge(
     if asked.name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
     days, choice = asked.days, asked.choice
-    place = TablePlace(DirectFs() if files.direct_io else Fs(), cli.database(), TableName.parse(asked.name))
+    place = cli.place(asked.name, DirectFs() if files.direct_io else None)
     schema = load_deployed(place)
     if (unbuilt := unbuilt_indexes(schema)) is not None:
         cli.note(unbuilt)

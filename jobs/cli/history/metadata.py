@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.options import DryRun, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.readers.checks.location_index import (
     Difference,
@@ -145,13 +146,12 @@ def register(app: typer.Typer) -> None:
     app.add_typer(metadata, name="metadata")
 
 
-def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
+def list_(cli: CliContext, tables: TablesArgument = None) -> None:
     """Lists the entries of location indexes.
 
     Each has internal partition, date, rows, time of its merge, and format. For a table with a tree of type
     coreplus:hive the leaves of its Locations table are listed too.
     """
-    cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
         stored, locations = stored_entries(place), listed(place)
@@ -175,14 +175,13 @@ def list_(ctx: typer.Context, tables: TablesArgument = None) -> None:
     _each(cli, tables, run)
 
 
-def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
+def validate(cli: CliContext, tables: TablesArgument = None) -> None:
     """Compares location indexes with the merge records.
 
     Those of history that other programs wrote are compared with its directories. An entry may be missing, extra, or
     have another size, format or time. Locations tables are compared with the trees that they belong to. Changes
     nothing.
     """
-    cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
         wanted = wanted_entries(place)
@@ -194,13 +193,12 @@ def validate(ctx: typer.Context, tables: TablesArgument = None) -> None:
     _each(cli, tables, run)
 
 
-def update(ctx: typer.Context, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
+def update(cli: CliContext, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
     """Writes location indexes from the merge records.
 
     Those of history that other programs wrote are written from its directories. Only where they differ. Locations
     tables are written from their trees. Reads and moves no data.
     """
-    cli: CliContext = ctx.obj
 
     def run(place: TablePlace) -> int:
         done = update_entries(place, dry_run=dry_run)

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.options import DryRun, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations import storage_partitions
 from sparkhaven.store.errors import RetryableStorageError, SettingsError, counted
@@ -41,9 +42,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(partitions, name="partitions")
 
 
-def list_(ctx: typer.Context, namespace: NamespaceArgument) -> None:
+def list_(cli: CliContext, namespace: NamespaceArgument) -> None:
     """Lists storage partitions, and which ones merges write to."""
-    cli: CliContext = ctx.obj
     partitions = storage_partitions.partitions(cli.database(), namespace)
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in partitions]
@@ -54,14 +54,13 @@ def list_(ctx: typer.Context, namespace: NamespaceArgument) -> None:
 
 
 def add(
-    ctx: typer.Context,
+    cli: CliContext,
     namespace: NamespaceArgument,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the storage partition, like 0.")],
     volume: VolumeOption = None,
     dry_run: DryRun = False,
 ) -> None:
     """Creates a storage partition, which merges write to."""
-    cli: CliContext = ctx.obj
     done = storage_partitions.add(cli.layout(), namespace, name, volume, dry_run=dry_run)
     text = f"{done.directory} {'would be created' if done.new else 'exists'}"
     if done.free_bytes is not None:
@@ -71,7 +70,7 @@ def add(
 
 
 def roll(
-    ctx: typer.Context,
+    cli: CliContext,
     namespace: NamespaceArgument,
     if_fuller_than: Annotated[
         str | None,
@@ -86,7 +85,6 @@ def roll(
     --volume the new partitions go to the volume with most free space, of those that stay writable and that of the
     root.
     """
-    cli: CliContext = ctx.obj
     limit = None if if_fuller_than is None else parse_share(if_fuller_than, "--if-fuller-than")
     rolled = roll_partitions(
         Fs(), cli.database(), namespace, fuller_than=limit, volume=volume and volume.absolute(), dry_run=dry_run

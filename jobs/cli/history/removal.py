@@ -14,10 +14,7 @@ from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableA
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
 from sparkhaven.store.errors import EXIT_DONE, counted
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
 SourceOption = Annotated[
@@ -54,26 +51,26 @@ def register(app: typer.Typer) -> None:
     )
 
 
-def truncate(ctx: typer.Context, asked: IntradayDates) -> None:
+def truncate(cli: CliContext, asked: IntradayDates) -> None:
     """Empties the intraday locations of merged dates.
 
     Only with the proof that history holds all their rows. A date needs a passed validation. A date without one since
     its last merge is validated first.
     """
-    _remove(ctx.obj, "truncate", asked)
+    _remove(cli, "truncate", asked)
 
 
-def delete(ctx: typer.Context, asked: IntradayDates, grace: GraceOption = GRACE_S) -> None:
+def delete(cli: CliContext, asked: IntradayDates, grace: GraceOption = GRACE_S) -> None:
     """Removes the files of truncated dates.
 
     Only once no reader can be using them. Rows that came since stay.
     """
-    _remove(ctx.obj, "delete", asked, grace)
+    _remove(cli, "delete", asked, grace)
 
 
 def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = GRACE_S) -> None:
     choice, name, dry_run = parse_choice(asked.dates), asked.name, asked.dry_run
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     locations, rows, begun, code = 0, 0, time.monotonic(), EXIT_DONE
     removal = IntradayRemoval(choice, asked.source, asked.allow_unevaluated, dry_run, grace)
     for date in remove_intraday(place, phase, removal, cli.note):

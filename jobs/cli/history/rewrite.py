@@ -9,15 +9,11 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.groups import DatedRun, with_groups
-from sparkhaven.jobs.cli.options import DatesOption, LossyOption, TableArgument, help_end
+from sparkhaven.jobs.cli.options import DatedRun, DatesOption, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.rewriting import rewrite_dates
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges
@@ -70,11 +66,11 @@ def register(app: typer.Typer) -> None:
     done = "rewritten, or rewritten before"
     app.command(
         "rewrite-column", epilog=help_end(*lines, done=done, bad_data="a date failed", usage=usage, retry=retry)
-    )(with_groups(rewrite_column))
+    )(rewrite_column)
 
 
 def rewrite_column(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     options: ChangeOptions,
     run: DatedRun,
@@ -87,8 +83,7 @@ def rewrite_column(
     validate, truncate and later merges expect it. An expression is SQL over the columns
     of one row, as for --where.
     """
-    cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     merging = MergeOptions(
         memory=run.workers.bytes,
         workers=run.workers.workers or 1,

@@ -91,12 +91,11 @@ def _replaced(old: Replaced) -> dict[str, object]:
     }
 
 
-def clean_command(ctx: typer.Context, name: AnyTableArgument = None, dry_run: DryRun = False) -> None:
+def clean_command(cli: CliContext, name: AnyTableArgument = None, dry_run: DryRun = False) -> None:
     """Removes replaced generations of history.
 
     Only once no reader can be using them. The same for files of dropped tables.
     """
-    cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
     code = _finish_drops(cli, fs, layout, name, dry_run=dry_run)
     dropped = set(dropped_tables(fs, layout))
@@ -164,7 +163,7 @@ def _register_drop(app: typer.Typer) -> None:
 
 
 def drop(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     yes: YesOption = False,
     grace: Annotated[
@@ -182,8 +181,7 @@ def drop(
 
     It is safe to kill: a repeat goes on.
     """
-    cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     if not yes and not dry_run:
         planned = drop_table(place, reason, clock=time.time, grace_s=grace, dry_run=True)
         raise SettingsError(

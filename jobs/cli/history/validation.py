@@ -13,18 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.validating import ValidationRun, stores_nothing, validate_dates
 from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, counted, counted_with
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.history_removal import RemovedDate
 from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES
@@ -82,13 +78,11 @@ def register(app: typer.Typer) -> None:
         "validate Nyc13.Flight --dates 2013-07-04 --validator checks:delays --validator-path ./checks",
     )
     bad_data, usage = "a rule failed or was not evaluated", "wrong options, no such table or dates"
-    app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(
-        with_groups(validate)
-    )
+    app.command(epilog=help_end(*lines, done="every date passed", bad_data=bad_data, usage=usage))(validate)
 
 
 def validate(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     options: RuleOptions,
     after: RemovalAfter,
@@ -101,9 +95,8 @@ def validate(
     modes of their own run in FULL_DATABASE, or in those of --modes. --validator runs code: name only functions that
     you trust.
     """
-    cli: CliContext = ctx.obj
     choice = parse_choice(dates)
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     run = ValidationRun(
         options.modes or (),
         options.validator or (),

@@ -1,7 +1,4 @@
-"""Read-only commands that find damage and differences: ``verify``, ``inspect`` and ``compare``.
-
-x
-"""
+"""Read-only commands that find damage and differences: ``verify``, ``inspect`` and ``compare``."""
 
 from __future__ import annotations
 
@@ -19,18 +16,9 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
 from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
-from sparkhaven.readers.compare.table_comparison import (
-    DateComparison,
-    TableComparison,
-)
+from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison
 from sparkhaven.readers.inspect.any_file import inspect_file
-from sparkhaven.store.errors import (
-    EXIT_BAD_DATA,
-    EXIT_DONE,
-    FormatError,
-    StorageError,
-    counted,
-)
+from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, FormatError, StorageError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
@@ -46,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    ctx: typer.Context,
+    cli: CliContext,
     name: AnyTableArgument = None,
     deep: Annotated[bool, typer.Option("--deep", help="Read every committed byte. Default: lengths only.")] = False,
 ) -> None:
@@ -54,7 +42,6 @@ def verify(
 
     Looks at lengths, checksums, symbols, source positions and indexes.
     """
-    cli: CliContext = ctx.obj
     table = TableName.parse(name) if name is not None else None
     progress = cli.note if cli.verbose else lambda _: None
     report = verify_tables(Fs(), cli.database(), table, deep=deep, progress=progress)
@@ -69,7 +56,7 @@ def verify(
 
 
 def inspect(
-    ctx: typer.Context,
+    cli: CliContext,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Files of a database, of any kind.")
     ],
@@ -78,7 +65,6 @@ def inspect(
     ] = False,
 ) -> None:
     """Decodes single files, reports corruption by byte offset."""
-    cli: CliContext = ctx.obj
     sound = True
     table = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv and not cli.json:
@@ -95,7 +81,7 @@ def inspect(
 
 
 def compare(
-    ctx: typer.Context,
+    cli: CliContext,
     other_root: Annotated[
         Path, typer.Argument(metavar="OTHER_ROOT", parser=local_path, help="Database root to compare with.")
     ],
@@ -125,7 +111,6 @@ def compare(
     --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
     by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
     """
-    cli: CliContext = ctx.obj
     asked, code = AskedComparison(names or (), every_row, epochs, named), EXIT_DONE
     progress = cli.note if cli.verbose else lambda _: None
     for done in compare_roots(cli.database(), other_root, asked, progress):

@@ -11,7 +11,6 @@ import typer
 
 from sparkhaven.jobs.cli import text_table
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
@@ -111,15 +110,14 @@ def register(app: typer.Typer) -> None:
     )
     usage = "wrong options, no such table, column or epoch"
     retry = "a volume is not mounted, rows have left the snapshot"
-    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(with_groups(read))
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(read)
 
 
-def read(ctx: typer.Context, name: TableArgument, rows: RowChoice, snapshot: SnapshotChoice, shown: ShownRows) -> None:
+def read(cli: CliContext, name: TableArgument, rows: RowChoice, snapshot: SnapshotChoice, shown: ShownRows) -> None:
     """Reads rows of one snapshot of a table.
 
     Reads are snapshot-isolated, safe during ingest and merge. Without --out the first rows are shown.
     """
-    cli: CliContext = ctx.obj
     opened = snapshot.open(cli.database().root, name)
     record: dict[str, Any] = {"table": name, "tier": rows.tier, "epoch": opened.epochs}
     if aside := opened.set_aside:

@@ -257,7 +257,7 @@ def register(app: typer.Typer) -> None:
 
 
 def scrub(
-    ctx: typer.Context,
+    cli: CliContext,
     name: AnyTableArgument = None,
     rate: Annotated[
         str, typer.Option("--rate", metavar="SIZE", help="Bytes a second, like 50MB. A plain number is MB.")
@@ -274,7 +274,6 @@ def scrub(
     Compares the checksum of each committed file with its record, beside ingest, merge and maintenance. A round that
     pauses or is killed goes on where it stopped. A round over a named table, or over a snapshot or mirror, begins anew.
     """
-    cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.database()
     table = None if name is None else TableName.parse(name)
     if table is not None and table not in tables(fs, layout):

@@ -13,7 +13,6 @@ from typing import Annotated, TextIO
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_code
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import NullCharOption, help_end, memory_bytes
 from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_column import served_schema
@@ -46,12 +45,12 @@ class EngineSettings:
 def register(app: typer.Typer) -> None:
     usage = "no engine installed, a table that cannot be served, an address that is taken"
     app.command(epilog=help_end("serve Nyc13.Flight --port 10000", done="stopped by SIGTERM or Ctrl-C", usage=usage))(
-        with_groups(serve)
+        serve
     )
 
 
 def serve(
-    ctx: typer.Context,
+    cli: CliContext,
     engine: EngineSettings,
     names: Annotated[list[str] | None, typer.Argument(metavar="[NS.T]...", help="Default: all tables.")] = None,
     null_char: NullCharOption = None,
@@ -64,7 +63,6 @@ def serve(
     Prints the address and a random key once it is ready, then runs until SIGTERM or Ctrl-C. The key is the only
     protection: TLS is not offered.
     """
-    cli: CliContext = ctx.obj
     layout = cli.database()
     chosen = [TableName.parse(name) for name in names or ()]
     options = EngineOptions(engine.bind, engine.port, memory_bytes(engine.memory), ui=engine.ui)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import AsOfOption, SkipSetAsideOption, TierOption, help_end, memory_bytes
 from sparkhaven.jobs.cli.reading.read import ShownRows, note_set_aside, pinned, show_rows
 from sparkhaven.readers.arrow.cell_values import cell_values
@@ -49,11 +48,11 @@ def register(app: typer.Typer) -> None:
     )
     usage = "a query that cannot be run, no such table or column"
     retry = "a volume is not mounted, rows have left the snapshot, not enough memory"
-    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(with_groups(sql))
+    app.command(epilog=help_end(*lines, usage=usage, retry=retry))(sql)
 
 
 def sql(
-    ctx: typer.Context,
+    cli: CliContext,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="One SELECT. Tables are named NS.T.")],
     snapshots: QueriedSnapshots,
     shown: ShownRows,
@@ -70,7 +69,6 @@ def sql(
     """
     from sparkhaven.readers.sql.query import QueryOptions, open_query  # DuckDB: only this command needs it
 
-    cli: CliContext = ctx.obj
     root, size = cli.database().root, None if memory is None else memory_bytes(memory)
     tier, out = snapshots.tier, shown.out
     check_tier(tier)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, counted, counted_with
 from sparkhaven.store.format.table.tbl import read_definition
@@ -85,13 +84,13 @@ def register(schema: typer.Typer) -> None:
     )
     codes = {"bad_data": "no record can be read", "retry": "the broker does not answer"}
     usage = "no such file, a file that is there already, wrong options"
-    schema.command(epilog=help_end(*lines, usage=usage, **codes))(with_groups(infer))
+    schema.command(epilog=help_end(*lines, usage=usage, **codes))(infer)
     line = "schema new Equity.Trade.schema feed/trades.json.gz --name trades"
-    schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(with_groups(new))
+    schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(new)
     _register_from_tbl(schema)
 
 
-def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, written: NewFile) -> None:
+def infer(cli: CliContext, sample: SampledFeed, wished: InferredTable, written: NewFile) -> None:
     """Infers a schema from rows of a feed.
 
     Writes a .schema (XML) with the reason for each type as a comment, to standard output or to --out. A column for each
@@ -103,7 +102,6 @@ def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, writte
     from sparkhaven.ingest.targets.target_columns import check_zone
     from sparkhaven.jobs.settings.feed_part import feed_part
 
-    cli: CliContext = ctx.obj
     fs, zone, table, blobs = Fs(), sample.zone, wished.table, wished.blobs or []
     feed = feed_part(fs, sample.source, os.environ)
     name = TableName.parse(table or feed.raw.get("table") or _table_of(sample.source))
@@ -120,7 +118,7 @@ def infer(ctx: typer.Context, sample: SampledFeed, wished: InferredTable, writte
 
 
 def new(
-    ctx: typer.Context,
+    cli: CliContext,
     schema_file: Annotated[Path, typer.Argument(metavar="SCHEMA", parser=local_path, help="Schema file of the table.")],
     sample: SampledFeed,
     written: NewFile,
@@ -140,7 +138,6 @@ def new(
     from sparkhaven.jobs.settings.stream_file import parse_stream
     from sparkhaven.jobs.settings.stream_schema import checked_schema
 
-    cli: CliContext = ctx.obj
     fs, zone = Fs(), sample.zone
     feed = feed_part(fs, sample.source, os.environ)
     schema = load_schema(fs, schema_file).schema
@@ -225,11 +222,11 @@ def _register_from_tbl(schema: typer.Typer) -> None:
     )
     usage = "no such file, a file that is there already, an extended layout without --extended"
     bad = "the definition is damaged, or has what a schema cannot say"
-    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(with_groups(from_tbl))
+    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(from_tbl)
 
 
 def from_tbl(
-    ctx: typer.Context,
+    cli: CliContext,
     written: NewFile,
     file: Annotated[
         Path,
@@ -245,7 +242,6 @@ def from_tbl(
     Keeps each column with its role, charset, codec, arguments and width. Key formula, rules and indexes are in no
     definition: add them. The file goes to standard output or to --out.
     """
-    cli: CliContext = ctx.obj
     fs = Fs()
     definition, path = read_definition(fs, file)
     text = tbl_schema_text(definition, extended=extended)

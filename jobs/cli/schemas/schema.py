@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.schema_versions import schema_versions
@@ -44,7 +45,7 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
-    ctx: typer.Context,
+    cli: CliContext,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", parser=local_path, help="Schema files.")],
     against: Annotated[
         Path | None,
@@ -54,7 +55,6 @@ def check(
     ] = None,
 ) -> None:
     """Reports errors and warnings of schema files by line."""
-    cli: CliContext = ctx.obj
     code = EXIT_DONE
     for path in files:
         findings, _ = check_schema(Fs(), path)
@@ -85,16 +85,15 @@ def _would_do(change: Deployment) -> str:
 
 
 def show(
-    ctx: typer.Context,
+    cli: CliContext,
     subject: Annotated[str, typer.Argument(metavar="NS.T|FILE", help="A deployed table, or a schema file.")],
 ) -> None:
     """Shows columns, indexes and validation rules of a table."""
-    cli: CliContext = ctx.obj
     if subject.endswith(".schema") or "/" in subject:
         file = load_schema(Fs(), local_path(subject))
         cli.result(describe(file.schema, file), schema_text(file.schema))
     else:
-        schema = load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(subject)))
+        schema = load_deployed(cli.place(subject))
         cli.result(describe(schema), schema_text(schema))
 
 
@@ -112,7 +111,7 @@ def _register_deploy(schema: typer.Typer) -> None:
 
 
 def deploy(
-    ctx: typer.Context,
+    cli: CliContext,
     file: Annotated[str, typer.Argument(metavar="FILE|NS.T", help=FILE)],
     drop: Annotated[list[str] | None, typer.Option("--drop", metavar="COL", help="Drop this column.")] = None,
     rename: Annotated[
@@ -128,7 +127,6 @@ def deploy(
     Columns that are added need no option. Roles, order, formula and rules are taken from the file. With NS.T in place
     of a file, --restore deploys that version again, and --drop drops a column that was retired without a command.
     """
-    cli: CliContext = ctx.obj
     fs, layout = Fs(), cli.layout()
     consent = Consent(tuple(drop or ()), tuple(map(_pair, rename or ())), restore, changes=True)
     source: Path | bytes
@@ -205,14 +203,13 @@ def _register_versions(schema: typer.Typer) -> None:
     schema.command(epilog=end)(diff)
 
 
-def history(ctx: typer.Context, name: TableArgument) -> None:
+def history(cli: CliContext, name: TableArgument) -> None:
     """Shows what each version of a table's schema has changed.
 
     Shows also when rows were first and last written by it, as far as locations and merges tell. Columns that are gone
     are listed with the last version that has them.
     """
-    cli: CliContext = ctx.obj
-    versions, retired = schema_versions(TablePlace(Fs(), cli.database(), TableName.parse(name)))
+    versions, retired = schema_versions(cli.place(name))
     newest = versions[-1]
     rows = [version.to_json() for version in versions]
     rows[-1]["deployed"] = None if newest.deployed_ms is None else iso_time(newest.deployed_ms)
@@ -234,7 +231,7 @@ def history(ctx: typer.Context, name: TableArgument) -> None:
 
 
 def diff(
-    ctx: typer.Context,
+    cli: CliContext,
     first: Annotated[str, typer.Argument(metavar="A", help=SIDE)],
     second: Annotated[str, typer.Argument(metavar="B", help=SIDE)],
 ) -> None:
@@ -243,7 +240,6 @@ def diff(
     Compares columns with role, type, storage, charset and codec, their order, and what is said of the table. Ids are
     compared where both are deployed tables.
     """
-    cli: CliContext = ctx.obj
     old, new = (_schema(cli, word) for word in (first, second))
     change = compare(new, old, ())
     deployed = not any(is_schema_file(word) or word.endswith(".tbl") for word in (first, second))
@@ -280,7 +276,7 @@ def _schema(cli: CliContext, word: str) -> TableSchema:
         return tbl_schema(read_definition(Fs(), local_path(word))[0])
     if is_schema_file(word):
         return load_schema(Fs(), local_path(word)).materialised().schema
-    return load_deployed(TablePlace(Fs(), cli.database(), TableName.parse(word)))
+    return load_deployed(cli.place(word))
 
 
 def _with_ids(row: Mapping[str, Any], key: str) -> object:

@@ -44,12 +44,11 @@ def register(app: typer.Typer) -> None:
     _register_jars(app)
 
 
-def archive(ctx: typer.Context) -> None:
+def archive(cli: CliContext) -> None:
     """Creates a class archive, with which Spark starts faster.
 
     It is the JVM's class-data sharing on this machine. An archive that fits this JDK and this PySpark is kept.
     """
-    cli: CliContext = ctx.obj
     fs = Fs()
     path = class_archive(fs, os.environ)
     exists = fs.stat(path) is not None
@@ -95,11 +94,10 @@ def _register_jars(app: typer.Typer) -> None:
     app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 
-def jars(ctx: typer.Context) -> None:
+def jars(cli: CliContext) -> None:
     """Fetches Delta's jars, so that Spark reads the quarantine.
 
     They are those for the Spark that is installed, fetched once. No stream needs them.
     """
-    cli: CliContext = ctx.obj
     paths = [str(path) for path in delta_jars(Fs(), os.environ)]
     cli.result({"delta": DELTA_VERSION, "paths": paths}, "\n".join(paths))

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    ctx: typer.Context,
+    cli: CliContext,
     words: TableAndFilesArgument = None,
     show_all: Annotated[bool, typer.Option("--all", help="Show what is well, too.")] = False,
 ) -> None:
@@ -35,7 +35,6 @@ def doctor(
     Looks at machine, volumes, streams, dates, logs, and at what `verify` finds without --deep. Shows what is wrong.
     Read-only and without Spark. Works for a database that is empty, damaged or mounted read-only.
     """
-    cli: CliContext = ctx.obj
     name, files = table_and_files(words)
     only = [TableName.parse(name)] if name is not None else []
     feed_settings, refused = load_streams(files)

@@ -10,10 +10,7 @@ from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
 from sparkhaven.jobs.operations.row_deletions import delete_rows
 from sparkhaven.store.errors import EXIT_DONE, counted
-from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName
-from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 
 
@@ -28,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def delete_rows_command(
-    ctx: typer.Context,
+    cli: CliContext,
     name: TableArgument,
     where: Annotated[str, typer.Option(metavar="EXPR", help="The rows to delete, in SQL: 'Size < 0 AND Sym IS NULL'.")],
     dates: DatesOption = None,
@@ -40,8 +37,7 @@ def delete_rows_command(
     streams that have such rows before. Merged rows go by a new generation of their date. Both are proved: validate and
     truncate accept exactly that, and later merges keep it.
     """
-    cli: CliContext = ctx.obj
-    place = TablePlace(Fs(), cli.database(), TableName.parse(name))
+    place = cli.place(name)
     done = delete_rows(place, where, dates, cli.note, dry_run=dry_run)
     matching = done.matching
     rows = matching.rows if dry_run else done.rows

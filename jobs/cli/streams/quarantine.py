@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import OneStream, with_groups
-from sparkhaven.jobs.cli.options import DryRun, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import DryRun, OneStream, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.operations.quarantine_lines import row_value
@@ -48,21 +48,21 @@ def register(app: typer.Typer) -> None:
     usage = "wrong options, no such table or stream"
     retry = "the stream runs, a volume is not mounted"
     line = "quarantine list Nyc13.Flight flights --reason overflow --json > rows.jsonl"
-    quarantine.command("list", epilog=help_end(line, usage=usage))(with_groups(list_))
+    quarantine.command("list", epilog=help_end(line, usage=usage))(list_)
     lines = (
         "quarantine requeue Nyc13.Flight flights",
         "quarantine requeue Nyc13.Flight flights conf/streams/flights.toml --from rows.jsonl",
     )
     bad_data = "rows are still bad, or are not pending"
     end = help_end(*lines, bad_data=bad_data, usage=usage, retry=retry)
-    quarantine.command(epilog=end)(with_groups(requeue))
+    quarantine.command(epilog=end)(requeue)
     line = "quarantine drop Nyc13.Flight flights --source '/data/flights/2013-01-*' --dry-run"
-    quarantine.command(epilog=help_end(line, usage=usage, retry=retry))(with_groups(drop))
+    quarantine.command(epilog=help_end(line, usage=usage, retry=retry))(drop)
     app.add_typer(quarantine, name="quarantine")
 
 
 def list_(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     rows: RowFilter,
     state: StateOption = "all",
@@ -72,7 +72,6 @@ def list_(
 
     With --json one line a row, as `quarantine requeue --from` takes them.
     """
-    cli: CliContext = ctx.obj
     chosen, rejected = rows.chosen(state), find(stream.place(cli), removed=True)
     listed: list[list[object]] = []
     count = 0
@@ -93,7 +92,7 @@ def list_(
 
 
 def requeue(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     rows: RowFilter,
     stream_file: Annotated[
@@ -117,7 +116,6 @@ def requeue(
     from sparkhaven.jobs.operations.quarantine import requeue as requeue_rows
     from sparkhaven.jobs.operations.requeue import Requeued
 
-    cli: CliContext = ctx.obj
     done, where = Requeued(), stream.place(cli)
     try:
         requeue_rows(where, AskedRequeue(rows.chosen("pending"), stream_file, repaired, dry_run), done)
@@ -131,7 +129,7 @@ def requeue(
 
 
 def drop(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     rows: RowFilter,
     state: StateOption = "all",
@@ -144,7 +142,6 @@ def drop(
     """
     from sparkhaven.jobs.operations.quarantine import drop_rows
 
-    cli: CliContext = ctx.obj
     chosen, where = rows.chosen(state), stream.place(cli)
     dropped = drop_rows(where, chosen, everything=everything, dry_run=dry_run)
     words = "would drop" if dry_run else "dropped"

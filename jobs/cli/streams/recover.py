@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
-from sparkhaven.jobs.cli.groups import with_groups
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.recovering import (
     AskedRecovery,
@@ -27,8 +27,7 @@ from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.layout import TableName, check_stream
-from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.layout import check_stream
 from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
 
@@ -64,12 +63,12 @@ def register(app: typer.Typer) -> None:
     bad_data, usage = "a stream cannot be recovered", "wrong options, no such table or stream"
     retry = "a stream runs, a volume is not mounted, no space on the disk"
     end = help_end(*lines, done="all streams are sound", bad_data=bad_data, usage=usage, retry=retry)
-    app.command(epilog=end)(with_groups(recover))
+    app.command(epilog=end)(recover)
     _register_checkpoint(app)
 
 
 def recover(
-    ctx: typer.Context,
+    cli: CliContext,
     rebuild: Rebuild,
     name: AnyTableArgument = None,
     stream: Annotated[str | None, typer.Argument(metavar="[STREAM]", help="Default: all streams of the table.")] = None,
@@ -95,7 +94,6 @@ def recover(
     --taken-until (files) give the positions. --accept-positions keeps the known ones. Without a choice the stream
     ingests nothing until a second call makes one. The old files are kept in .streams/.replaced-N.
     """
-    cli: CliContext = ctx.obj
     asked = AskedRecovery(name, stream, quarantine or (), rebuild.from_locations, rebuild.choice, dry_run)
     done = recover_streams(cli.database(), asked, cli.note)
     if done.rebuilt is not None and done.dry_run:
@@ -138,7 +136,7 @@ def _register_checkpoint(app: typer.Typer) -> None:
 
 
 def repair(
-    ctx: typer.Context,
+    cli: CliContext,
     checkpoint: Annotated[
         Path, typer.Argument(metavar="DIR", parser=local_path, help="The checkpointLocation of the query.")
     ],
@@ -151,12 +149,11 @@ def repair(
 
     Damage is an empty, torn or missing entry, or a batch that is ahead of the epochs.
     """
-    cli: CliContext = ctx.obj
     fs, query, batch = Fs(), None, None
     if name is not None and stream is None:
         raise SettingsError("a table is named without its stream", expected="NS.T STREAM, or neither", found=name)
     if name is not None and stream is not None:
-        state = load_stream(StreamPlace(fs, cli.database(), TableName.parse(name), check_stream(stream)))
+        state = load_stream(cli.place(name).of_stream(check_stream(stream)))
         query, batch = state.last_query, state.last_batch
     plan = plan_repair(fs, checkpoint, query_id=query, batch=batch, new_id=str(uuid.uuid4()))
     backup = checkpoint.with_name(f"{checkpoint.name}.backup-{int(time.time() * 1000)}")

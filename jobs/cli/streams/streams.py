@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, exit_with, report
-from sparkhaven.jobs.cli.groups import OneStream, with_groups
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, StreamArgument, TableArgument, group, help_end
+from sparkhaven.jobs.cli.groups import group
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, OneStream, StreamArgument, TableArgument, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams
@@ -46,14 +46,13 @@ def register(app: typer.Typer) -> None:
     _register_epochs(app)
 
 
-def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
+def list_(cli: CliContext, name: AnyTableArgument = None) -> None:
     """Lists streams with source, epochs, rows and last commit.
 
     `left` says what is left of a stream: rows, truncated locations, or only its commit log. A start or a removal that
     was killed leaves files. `running` is the process that holds its lock. `failed` is its last failure, unless it has
     succeeded since. --json has all parts of the error.
     """
-    cli: CliContext = ctx.obj
     fs, layout, code = Fs(), cli.database(), EXIT_DONE
     if name is not None:
         load_deployed(TablePlace(fs, layout, TableName.parse(name)))
@@ -74,7 +73,7 @@ def list_(ctx: typer.Context, name: AnyTableArgument = None) -> None:
     exit_with(code)
 
 
-def remove(ctx: typer.Context, name: TableArgument, stream: StreamArgument, dry_run: DryRun = False) -> None:
+def remove(cli: CliContext, name: TableArgument, stream: StreamArgument, dry_run: DryRun = False) -> None:
     """Removes a stream of which no row is left.
 
     It has never committed, or its rows are all merged, truncated and deleted. Its commit log and positions go, and
@@ -85,9 +84,7 @@ def remove(ctx: typer.Context, name: TableArgument, stream: StreamArgument, dry_
 
     It is safe to kill: a repeat finishes the removal.
     """
-    cli: CliContext = ctx.obj
-    layout, parsed = cli.database(), TableName.parse(name)
-    done = remove_stream(StreamPlace(Fs(), layout, parsed, stream), clock=time.time, dry_run=dry_run)
+    done = remove_stream(cli.place(name).of_stream(stream), clock=time.time, dry_run=dry_run)
     files = [str(path) for path in done.files]
     record: dict[str, Any] = {"table": name, "stream": stream, "epoch": done.epoch, "files": files}
     words = "would remove" if dry_run else "removed"
@@ -122,22 +119,21 @@ def _json(stream: StreamFacts) -> dict[str, Any]:
 def _register_epochs(app: typer.Typer) -> None:
     epochs = group("List, show, roll back and undo epochs of a stream.")
     usage = "wrong options, no such table, stream or epoch"
-    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(with_groups(show_epochs))
-    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(with_groups(show))
+    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(show_epochs)
+    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
     line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
     usage += ", or its rows are merged"
-    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(with_groups(rollback))
+    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
     lines = (
         "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
         "epochs undo NS.T STREAM --offsets flights:0:500-600",
     )
-    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(with_groups(undo))
+    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(undo)
     app.add_typer(epochs, name="epochs")
 
 
-def show_epochs(ctx: typer.Context, stream: OneStream) -> None:
+def show_epochs(cli: CliContext, stream: OneStream) -> None:
     """Lists epochs since the rollback floor."""
-    cli: CliContext = ctx.obj
     place = stream.place(cli)
     state = require_stream(place)
     entries = list_epochs(place)
@@ -166,12 +162,11 @@ def show_epochs(ctx: typer.Context, stream: OneStream) -> None:
 
 
 def show(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     epoch: Annotated[int | None, typer.Option(metavar="N", help="Default: the newest.")] = None,
 ) -> None:
     """Shows the state of one epoch: locations and positions."""
-    cli: CliContext = ctx.obj
     place = stream.place(cli)
     state = require_stream(place)
     if epoch is not None:
@@ -212,7 +207,7 @@ def show(
 
 
 def rollback(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     to: Annotated[int, typer.Option(metavar="N", min=0, help="The epoch to restore.")],
     dry_run: DryRun = False,
@@ -221,7 +216,6 @@ def rollback(
 
     Source positions are restored too: the stream ingests what came after them again.
     """
-    cli: CliContext = ctx.obj
     place = stream.place(cli)
     done = roll_back(place, to, cli.note, dry_run=dry_run)
     dropped, epoch = done.rows, done.epoch
@@ -233,7 +227,7 @@ def rollback(
 
 
 def undo(
-    ctx: typer.Context,
+    cli: CliContext,
     stream: OneStream,
     epoch: Annotated[int | None, typer.Option(metavar="N", min=1, help="The epoch to undo.")] = None,
     source_file: Annotated[
@@ -248,7 +242,6 @@ def undo(
 
     Later epochs stay, and so do source positions: the stream does not ingest the rows again.
     """
-    cli: CliContext = ctx.obj
     given = [word for word in (epoch, source_file, offsets) if word is not None]
     if len(given) != 1:
         raise SettingsError(
