@@ -61,17 +61,17 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert rows_of(tmp_path, tier="history") == expected(rows)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert rows_of(tmp_path, epoch=1) == early
-    found = table_figures(db.place).to_json()
+    found = table_figures(db.place)
     assert found["rows"] == 95
     assert found["dates"] == [{"date": DAY, "rows": 95, "intraday": 95, "history": 90, "bytes": found["bytes"]}]
     assert found["waste"] == 0
-    assert list_tables(FS, db.layout)[0].rows == 95
+    assert list_tables(FS, db.layout)[0]["rows"] == 95
 
     merge(db.layout, rewrite=True)
     assert rows_of(tmp_path, tier="history") == rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, epoch=2) == expected(rows)
     assert errors(db) == []
-    assert table_figures(db.place).to_json()["waste"] > 0  # the replaced generation stands until its grace is over
+    assert table_figures(db.place)["waste"] > 0  # the replaced generation stands until its grace is over
 
     pinned = open_table(tmp_path, "Test.Every")
     truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)

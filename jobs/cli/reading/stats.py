@@ -43,11 +43,10 @@ def register(app: typer.Typer) -> None:
     _register_symbols(app)
 
 
-def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
+def tables(cli: CliContext, all_tables: AllOption = False) -> None:
     """Lists tables with rows, dates and epochs."""
-    cli: CliContext = ctx.obj
     layout = cli.database()
-    listed = [summary.to_json() for summary in list_tables(Fs(), layout, _listed(layout, all_tables))]
+    listed = list_tables(Fs(), layout, _listed(layout, all_tables))
     header = ["table", "rows", "dates", "first", "last", "epochs"]
 
     def print_text() -> None:
@@ -62,7 +61,7 @@ def tables(ctx: typer.Context, all_tables: AllOption = False) -> None:
 
 
 def stats(
-    ctx: typer.Context,
+    cli: CliContext,
     words: TableAndFilesArgument = None,
     all_tables: AllOption = False,
     as_of: AsOfOption = None,
@@ -72,7 +71,6 @@ def stats(
     Rows, bytes and waste by tier, date and internal partition. With stream files also the ends of the topic partitions
     and the lag. With -v every date.
     """
-    cli: CliContext = ctx.obj
     layout = cli.database()
     name, files = table_and_files(words)
     if files and as_of is not None:
@@ -96,7 +94,7 @@ def stats(
     code = report_failed(cli, unread)
     for table_name in chosen:
         try:
-            figures = table_figures(TablePlace(Fs(), layout, table_name), as_of=as_of).to_json()
+            figures = table_figures(TablePlace(Fs(), layout, table_name), as_of=as_of)
             for line in figures["streams"]:
                 for settings in streams:
                     if (settings.table, settings.spec.stream) == (table_name, line["stream"]):
@@ -178,13 +176,12 @@ def _register_symbols(app: typer.Typer) -> None:
     app.command(epilog=help_end(*lines, bad_data="a symbol table is damaged"))(symbols)
 
 
-def symbols(ctx: typer.Context, name: TableArgument, dates: DatesOption = None) -> None:
+def symbols(cli: CliContext, name: TableArgument, dates: DatesOption = None) -> None:
     """Reports symbol tables: texts, duplicates, bytes, advice.
 
     One line a column and date, over all locations of the date. Duplicates are entries that repeat a text of their own
     table. Bytes are those of the tables. Locations in Parquet format have none.
     """
-    cli: CliContext = ctx.obj
     fs = Fs()
     opened = pinned_of(open_table(cli.database().root, name, fs=fs))
     lines = [use.to_json() for use in symbol_use(fs, opened, dates)]

@@ -50,8 +50,8 @@ class TestStats(UserIntradayContract):
     """It shows how many rows there are."""
 
     def numbers(self, root: Path) -> list[int]:
-        rows_of = list_tables(Fs(), Layout(root))[0].rows
-        stats = table_figures(TablePlace(Fs(), Layout(root), DEFINED)).to_json()
+        rows_of = list_tables(Fs(), Layout(root))[0]["rows"]
+        stats = table_figures(TablePlace(Fs(), Layout(root), DEFINED))
         assert stats["rows"] == rows_of and stats["waste"] == 0
         numbers = sorted(open_table(root, "me.T").to_arrow()["N"].to_pylist())
         assert len(numbers) == rows_of

@@ -93,7 +93,7 @@ def test_a_sound_location(sound: tuple[Path, IntradayRows]) -> None:
     index = inspect_file(FS, place / SIDECAR)
     assert (index.sound, index.facts["indexedRows"]) == (True, 120)
     assert index.facts["keys"] == len(set(pq.read_table(place / PARQUET)["Sym"].to_pylist()))
-    stats = table_figures(db.place).to_json()
+    stats = table_figures(db.place)
     assert stats["tiers"]["history"] == {"rows": 120, "bytes": (place / PARQUET).stat().st_size, "locations": 1}
     assert stats["waste"] == 0
 

@@ -23,7 +23,7 @@ def small(tmp_path: Path) -> SmallTable:
 
 
 def test_figures_of_one_table(small: SmallTable) -> None:
-    found = table_figures(small.place).to_json()
+    found = table_figures(small.place)
     row = 4 + 4 + 8 + 8 + 1 + 8  # Sym, Size, Px, At, Live, Note without text
     assert (found["table"], found["rows"], found["bytes"], found["waste"]) == ("NS.T", 4, 4 * row, 0)
     assert found["tiers"]["intraday"] == {"rows": 4, "bytes": 4 * row, "locations": 3}
@@ -42,14 +42,14 @@ def test_waste_is_what_no_read_needs(small: SmallTable) -> None:
     stray = small.location("c", D1)
     stray.mkdir(parents=True)
     (stray / "Size.dat").write_bytes(b"x" * 1000)
-    assert table_figures(small.place).to_json()["waste"] == 1110
+    assert table_figures(small.place)["waste"] == 1110
 
 
 def test_a_damaged_table_hides_no_other(small: SmallTable) -> None:
     other = SmallTable(small.root, SCHEMA_OF_ANOTHER)
     other.add("a", D1, {"A": [1]})
     small.layout.stream_log(small.table, "s").write_bytes(b"damaged, all of it")
-    broken, sound = [line.to_json() for line in list_tables(small.fs, small.layout)]
+    broken, sound = list_tables(small.fs, small.layout)
     assert broken["table"] == "NS.T" and "file starts with other bytes" in str(broken["error"])
     assert sound == {"table": "NS.U", "rows": 1, "dates": 1, "first": D1, "last": D1, "epochs": {"s": 1}}
     assert TableName.parse(sound["table"]) == other.table

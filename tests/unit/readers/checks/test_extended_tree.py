@@ -142,14 +142,14 @@ def test_stats_count_the_tree(tmp_path: Path, kind: str) -> None:
     db, tree = tree_of(tmp_path, kind)
     size = sum(path.stat().st_size for path in files(tree))
     layout = KINDS[kind]
-    assert table_figures(db.place).to_json()["extended"] == {
+    assert table_figures(db.place)["extended"] == {
         "layout": layout,
         "files": len(files(tree)),
         "bytes": size,
         "waste": 0,
     }
     (tree / "stray").write_bytes(b"x" * 1000)
-    assert table_figures(db.place).to_json()["extended"]["waste"] == 1000
+    assert table_figures(db.place)["extended"]["waste"] == 1000
     use = disk_use(db.place)
     assert use.volumes["extended"] == VolumeUse(size + 1000, 1000, len(files(tree)))
 
@@ -172,7 +172,7 @@ def test_a_tree_of_more_leaves_is_counted_by_its_manifest_alone(tmp_path: Path, 
 def test_a_table_without_a_tree_has_none(tmp_path: Path) -> None:
     _, tree = tree_of(tmp_path / "db", "parquet:kv")
     plain, _ = make(tmp_path / "plain", 5)
-    assert table_figures(plain.place).to_json()["extended"] is None
+    assert table_figures(plain.place)["extended"] is None
     assert "extended" not in disk_use(plain.place).volumes
     shutil.copytree(tree, plain.layout.extended(TABLE))
     (found,) = check(plain)

@@ -84,7 +84,7 @@ def test_what_an_interrupted_save_left_is_a_warning(tmp_path: Path, by: str | No
 def test_figures_count_rows_and_what_is_replaced(tmp_path: Path, by: str | None) -> None:
     for _ in range(2):
         save_table(tmp_path, "me.T", ROWS, partition_by=by)
-    figures = table_figures(TablePlace(Fs(), Layout(tmp_path), NAME)).to_json()
+    figures = table_figures(TablePlace(Fs(), Layout(tmp_path), NAME))
     assert (figures["rows"], figures["streams"]) == (3, [])
     assert figures["bytes"] > 0
     assert figures["waste"] > 4096
