@@ -43,7 +43,6 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.source import message_blocks
 from sparkhaven.ingest.spec.stream_spec import StreamSpec
 from sparkhaven.ingest.table_choice import TableRows
-from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
@@ -60,6 +59,7 @@ from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.task.decoding import Decode
 from sparkhaven.writers.task.target import StreamTarget
+from tests.support.kafka.connector_jars import connector_jars
 from tests.support.servers.broker import Broker
 from tests.support.servers.tls import Tls, tls_listener
 

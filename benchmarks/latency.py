@@ -42,7 +42,6 @@ from benchmarks.ingest_files import SCHEMA, Watch, profile
 from benchmarks.kafka_ingest import STREAM, messages, parsed
 from benchmarks.peers import TUNED, session
 from benchmarks.scratch import scratch
-from sparkhaven.jobs.session.jars import connector_jars
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.process import run_streams
@@ -52,6 +51,7 @@ from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.spark.stream_query import stream_conf
+from tests.support.kafka.connector_jars import connector_jars
 from tests.support.servers.broker import Broker
 
 LOOK_SECONDS = 0.001

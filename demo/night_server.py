@@ -14,8 +14,8 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
+from tests.support.servers.watchdog import Watchdog
 
 START_SECONDS = 300.0
 STOP_SECONDS = 15.0

@@ -14,8 +14,9 @@ from pyspark.sql import functions as f
 
 from benchmarks.feeds.trades import AVRO_SCHEMA, MESSAGE, SOURCES, SPARK_FIELDS
 from benchmarks.peers import AS_IT_COMES, consumer, session, streamed
-from sparkhaven.jobs.session.jars import VERSION, Artifact, connector_jars, jars
+from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.store.io.fs import Fs
+from tests.support.kafka.connector_jars import VERSION, connector_jars
 
 FUNCTIONS = {"avro": "spark-avro", "protobuf": "spark-protobuf"}  # jars with from_avro and from_protobuf
 

@@ -28,12 +28,12 @@ from demo.live import browser
 from demo.live.trades import TABLE, VARIABLE, TradeSource, compare, create_topic
 from demo.program import run_program
 from sparkhaven.jobs.session.spark_session import import_root
-from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.servers.broker import Broker
+from tests.support.servers.watchdog import Watchdog
 
 ENGINE = ".venv-deephaven"
 LOOK_SECONDS = 1.0

@@ -4,8 +4,7 @@ A set of jars is complete when its directory has the list of their sizes, which 
 starts again, a complete one needs no network.
 
 Delta's jars are for programs that read the quarantine, a Delta table, with Spark. No stream needs them: the quarantine
-is written without Delta's own code, by runs in Spark too. The jars of Spark's own Kafka connector are for queries whose
-frames go to ``jobs.dataframes.frame_writer``.
+is written without Delta's own code, by runs in Spark too.
 """
 
 from __future__ import annotations
@@ -50,11 +49,6 @@ def jars(fs: Fs, name: str, artifacts: Sequence[Artifact], environ: Mapping[str,
     directory = cache_directory(environ) / name
     cached = _complete(fs, directory)
     return cached if cached is not None else _fetch(fs, directory, artifacts, environ)
-
-
-def present(fs: Fs, name: str, environ: Mapping[str, str]) -> list[Path] | None:
-    """The jars in the cache under ``name``; None if one is missing. Nothing is fetched."""
-    return _complete(fs, cache_directory(environ) / name)
 
 
 def _complete(fs: Fs, directory: Path) -> list[Path] | None:
@@ -158,28 +152,3 @@ def delta_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
     names = (f"delta-spark_{release}_2.13", *BESIDE)
     artifacts = [Artifact("io.delta", name, DELTA_VERSION, alone=True) for name in names]  # the rest comes with Spark
     return jars(fs, f"delta-{DELTA_VERSION}-spark-{release}", artifacts, environ)
-
-
-VERSION = "4.2.0"
-CONNECTOR = (
-    Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION, alone=True),
-    Artifact(
-        "org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0", alone=True
-    ),  # not all mirrors have 4.2.0
-    Artifact("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
-    Artifact("org.apache.commons", "commons-pool2", "2.12.0", alone=True),
-)
-
-
-def connector_jars(fs: Fs, environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The connector's jars in the cache, fetched if they are missing. SettingsError when they cannot be fetched."""
-    return jars(fs, f"spark-kafka-{VERSION}", CONNECTOR, environ)
-
-
-def connector_conf(fs: Fs, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Settings of a session whose queries read by Spark's own Kafka connector, and write by ``deephaven_writer``.
-
-    A feed of type ``kafka`` does not need it, and takes half the time. ``build_session(..., extra=connector_conf(fs))``
-    takes them. SettingsError when the jars cannot be fetched.
-    """
-    return {"spark.jars": ",".join(map(str, connector_jars(fs, environ)))}

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from sparkhaven.jobs.session.spark_session import import_root
-from sparkhaven.jobs.session.watchdog import Watchdog
 from tests.crash.chaos.faults import kill_all
 from tests.crash.chaos.reader import REST, Finding
+from tests.support.servers.watchdog import Watchdog
 
 LAST_LINES = 30
 _EPOCH = re.compile(r" epoch (\d+): ")

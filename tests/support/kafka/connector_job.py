@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from sparkhaven.jobs.dataframes.frame_writer import FrameWriter, deephaven_writer
-from sparkhaven.jobs.session.jars import connector_conf
 from sparkhaven.jobs.session.spark_session import build_session
 from sparkhaven.store.io.fs import Fs
+from tests.support.kafka.connector_jars import connector_conf
 
 SCHEMA = b"""<Table namespace="Test" name="Trade" storageType="NestedPartitionedOnDisk">
   <Partitions keyFormula="${autobalance_single}"/>

@@ -26,10 +26,10 @@ from types import TracebackType
 from demo.program import run_program, wait_until_stopped
 from sparkhaven.jobs.session.jars import Artifact, jars
 from sparkhaven.jobs.session.java import find_java
-from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
+from tests.support.servers.watchdog import Watchdog
 
 VERSION, NEWER = "3.9.2", "4.1.1"
 LOGGER = Artifact("org.slf4j", "slf4j-simple", "1.7.36", alone=True)  # Kafka logs by slf4j 1.7

@@ -22,10 +22,10 @@ import pyspark
 
 from demo.program import run_program, wait_until_stopped
 from sparkhaven.jobs.session.fast_start import python_launcher
-from sparkhaven.jobs.session.watchdog import Watchdog
 from sparkhaven.store.errors import CommitError
 from sparkhaven.store.io.fs import Fs
 from tests.support.servers.broker import free_port
+from tests.support.servers.watchdog import Watchdog
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 STARTED = re.compile(rb"Starting Spark master at (spark://\S+)")

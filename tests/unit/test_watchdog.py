@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from sparkhaven.jobs.session.spark_session import import_root
-from sparkhaven.jobs.session.watchdog import Watchdog
+from tests.support.places import REPOSITORY
 from tests.support.processes import ends, runs
+from tests.support.servers.watchdog import Watchdog
 
 OWNER = """
 import subprocess, time
-from sparkhaven.jobs.session.watchdog import Watchdog
+from tests.support.servers.watchdog import Watchdog
 watched = subprocess.Popen(["sleep", "600"], start_new_session=True)
 watchdog = Watchdog(watched.pid)
 print(watched.pid, flush=True)
@@ -25,7 +25,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_watched_ends_with_its_owner(number: signal.Signals) -> None:
-    env = {**os.environ, "PYTHONPATH": str(import_root())}
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, env=env, process_group=0) as owner:
         assert owner.stdout is not None
         watched = int(owner.stdout.readline())
