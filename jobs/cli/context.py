@@ -71,6 +71,7 @@ class CliContext:
     result_file: ResultFile | None = None
     results: list[dict[str, Any]] = field(default_factory=list)  # of a command that is logged, or has a result file
     remarks: set[str] = field(default_factory=set)  # about history, which were printed
+    code: int = EXIT_DONE  # of a command that goes on after an error
     _log_imports: Thread | None = None
 
     def layout(self) -> Layout:
@@ -113,6 +114,21 @@ class CliContext:
         """Prints one result: ``record`` as a JSON line with ``--json``, else ``show``, a text or what prints one."""
         self._keep(record)
         self._print(record, show)
+
+    def fails(self, code: int) -> None:
+        """Ends the command with this exit code, where no error before it has another one."""
+        self.code = self.code or code
+
+    def report(self, error: Exception, **about: object) -> None:
+        """Prints an error as ``report`` does, and goes on; its exit code is that of the command if it is the first."""
+        self.fails(report(self, as_ours(error), **about))
+
+    def failed(self, where: str, error: Exception) -> dict[str, Any]:
+        """Prints an error of a part as a message, and goes on like ``report``; the error as part of a result."""
+        known = as_ours(error)
+        self.note(f"{where}: {known}")
+        self.fails(known.exit_code)
+        return error_json(known)
 
     def failure(self, record: dict[str, Any]) -> None:
         """Prints an error as a result with ``--json``; the message is printed by who calls this."""
@@ -219,7 +235,7 @@ class Commands(TyperGroup):
         open_outputs()
         words, began = list(sys.argv[1:] if args is None else args), time.monotonic()
         cli = extra.setdefault("obj", CliContext())
-        cli.json = "--json" in words  # a usage error comes before the option is read
+        cli.json, cli.code = "--json" in words, EXIT_DONE  # a usage error comes before the option is read
         try:
             if any(word.startswith("--result") for word in words):
                 from sparkhaven.jobs.cli.result_file import open_result_file  # few commands have one
@@ -230,7 +246,7 @@ class Commands(TyperGroup):
                 warnings.showwarning = partial(note_warning, cli, warnings.showwarning)
                 code = super().main(words, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
-            code = code if isinstance(code, int) else EXIT_DONE
+            code = (code if isinstance(code, int) else EXIT_DONE) or cli.code
         except BaseException as error:  # noqa: BLE001  every error ends here
             if isinstance(error.__context__ if isinstance(error, SystemExit) else error, BrokenPipeError):
                 sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
@@ -260,12 +276,6 @@ class CommandGroup(TyperGroup):
         if isinstance(ctx.obj, CliContext):
             ctx.obj.command, ctx.obj.words = f"{ctx.info_name} {args[0]}", (str(ctx.info_name), *args)
         return super().resolve_command(ctx, args)
-
-
-def exit_with(code: int) -> None:
-    """Ends a command whose exit code is not 0."""
-    if code:
-        raise typer.Exit(code)
 
 
 def exit_code(cli: CliContext, error: BaseException) -> int:
@@ -298,14 +308,10 @@ def report(cli: CliContext, error: SparkhavenError, **about: object) -> int:
     return error.exit_code
 
 
-def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> int:
-    """Reports each stream that could not start; returns the exit code of the first."""
-    code = EXIT_DONE
+def report_failed(cli: CliContext, failed: Iterable[NotStarted]) -> None:
+    """Reports each stream that could not start."""
     for stream in failed:
-        about = {"file": str(stream.file)} if stream.name is None else {"stream": stream.name}
-        failed_code = report(cli, as_ours(stream.error), **about)
-        code = code or failed_code
-    return code
+        cli.report(stream.error, **({"file": str(stream.file)} if stream.name is None else {"stream": stream.name}))
 
 
 def error_json(error: SparkhavenError) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparkhaven.ingest.feeds.base import LOOK_S, ONCE_S, PATIENCE_S, Trial
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
+from sparkhaven.jobs.cli.context import CliContext, report_failed
 from sparkhaven.jobs.cli.options import (
     DryRun,
     LocalOption,
@@ -36,9 +36,8 @@ from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import rule_words
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
@@ -147,10 +146,11 @@ def ingest(
     streams, failed = load_streams(files)
     if dry_run:
         _, unusable = try_each(streams, lambda settings: _show_plan(cli, layout, settings, accepted))
-        exit_with(report_failed(cli, failed + unusable))
+        report_failed(cli, failed + unusable)
         return
     if not streams:
-        exit_with(report_failed(cli, failed))
+        report_failed(cli, failed)
+        return
     # Spark and DuckDB take a second to import: only where a job starts
     from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
     from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS
@@ -182,7 +182,7 @@ def ingest(
             patience=patience,
         )
         runs = run_streams(fs, layout, streams, options, progress)
-    exit_with(_report(cli, runs, failed))
+    _report(cli, runs, failed)
 
 
 def _metrics(cli: CliContext, server: MetricsServer, opened: ExitStack) -> Metrics | None:
@@ -197,9 +197,8 @@ def _metrics(cli: CliContext, server: MetricsServer, opened: ExitStack) -> Metri
     return metrics
 
 
-def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted]) -> int:
-    """Prints the end of each stream; returns the exit code of the first that failed."""
-    code = EXIT_DONE
+def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], failed: list[NotStarted]) -> None:
+    """Prints the end of each stream; the exit code is that of the first that failed."""
     reported: list[Exception] = []  # the tables of a feed have one error together
     for run in runs:
         if isinstance(run, NotStarted):
@@ -207,12 +206,12 @@ def _report(cli: CliContext, runs: list[StreamRun | IdleRun | NotStarted], faile
         elif run.error is not None:
             if not any(run.error is error for error in reported):
                 reported.append(run.error)
-                ended = _failed(cli, run)
-                code = code or ended
+                if cli.verbose:
+                    traceback.print_exception(run.error)
+                cli.report(run.error, stream=run.name)
         elif run.totals is not None:
             _show_run(cli, run)
-    unstarted = report_failed(cli, failed)
-    return code or unstarted
+    report_failed(cli, failed)
 
 
 def _show_run(cli: CliContext, run: StreamRun | IdleRun) -> None:
@@ -255,14 +254,6 @@ def _positions(state: StreamState) -> dict[str, int | None]:
     if ends:
         return dict(ends)
     return {"files": len(state.files), "horizon_ns": None if state.horizon == NO_HORIZON else state.horizon}
-
-
-def _failed(cli: CliContext, run: StreamRun | IdleRun) -> int:
-    error = run.error
-    if cli.verbose and error is not None:
-        traceback.print_exception(error)
-    assert error is not None  # noqa: S101  the caller has looked
-    return report(cli, as_ours(error), stream=run.name)
 
 
 def _show_plan(cli: CliContext, layout: Layout, settings: StreamSettings, accepted: AcceptedChanges) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import (
     DatesOption,
@@ -26,7 +26,6 @@ from sparkhaven.jobs.operations.history_dates import DROPPED, HistoryDate, expir
 from sparkhaven.jobs.session.spark_or_local import HistoryRun
 from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_ours
 
 EXIT_CODES = {
     "done": "done, or nothing to drop",
@@ -61,9 +60,11 @@ def drop(
     Readers no longer see them. Their files are removed an hour later, by the next merge or `clean`. The merge records
     stay, with the rows and digests that were dropped. A date that is still in intraday is refused.
     """
-    place = cli.place(name)
-    done = history_dates.drop(place, merged_dates(place, parse_choice(dates)), reason, _run(cli, dry_run=dry_run))
-    exit_with(_show(cli, name, done, DROPPED_VERBS, dry_run=dry_run)[0])
+    table_place = cli.place(name)
+    done = history_dates.drop(
+        table_place, merged_dates(table_place, parse_choice(dates)), reason, _run(cli, dry_run=dry_run)
+    )
+    _show(cli, name, done, DROPPED_VERBS, dry_run=dry_run)
 
 
 def adopt(
@@ -81,13 +82,12 @@ def adopt(
     location index names them. A location of another program gets its table.size and table.tbl. Default: every date
     whose history is not as its merge record says.
     """
-    adopted, rows, code = 0, 0, EXIT_DONE
+    adopted, rows = 0, 0
     choice = None if dates is None else parse_choice(dates)
     run = _run(cli, dry_run=dry_run)
     for done in history_dates.adopt(cli.place(name), choice, run, accept_loss=accept_loss):
         if done.error is not None:
-            failed = report(cli, as_ours(done.error), table=name, date=done.value)
-            code = code or failed
+            cli.report(done.error, table=name, date=done.value)
             continue
         adopted, rows = adopted + done.differs, rows + done.rows
         shown = {"table": name, "date": done.value, "rows": done.rows, "moved": done.moved, "lost": done.lost}
@@ -101,7 +101,6 @@ def adopt(
     end = " would be adopted (dry run)" if dry_run else " adopted"
     shown = {"table": name, "dates": adopted, "rows": rows, "dry_run": dry_run}
     cli.result(shown, f"{counted(adopted, 'date')}, {counted(rows, 'row')}{end}")
-    exit_with(code)
 
 
 def expire(
@@ -121,12 +120,12 @@ def expire(
     As `dates drop` does, once --yes confirms what is listed. Partition values that begin with no date are kept. Months
     and years are those of the calendar.
     """
-    place = cli.place(name)
-    old = expired_dates(place, keep, zone)
+    table_place = cli.place(name)
+    old = expired_dates(table_place, keep, zone)
     planned = dry_run or not yes
-    done = history_dates.drop(place, old, f"older than {keep}", _run(cli, dry_run=planned))
-    code, rows = _show(cli, name, done, DROPPED_VERBS, dry_run=planned)
-    if old and not dry_run and not yes and code == EXIT_DONE:
+    done = history_dates.drop(table_place, old, f"older than {keep}", _run(cli, dry_run=planned))
+    rows = _show(cli, name, done, DROPPED_VERBS, dry_run=planned)
+    if old and not dry_run and not yes and cli.code == EXIT_DONE:
         raise SettingsError(
             "the dates that would go are not confirmed",
             where=name,
@@ -134,7 +133,6 @@ def expire(
             found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(rows, 'row')}",
             hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
         )
-    exit_with(code)
 
 
 def _register_moves(dates: typer.Typer) -> None:
@@ -181,12 +179,12 @@ def move(
 
     `partitions add NS NAME --volume DIR` makes a storage partition on another volume.
     """
-    place = cli.place(name)
-    values = merged_dates(place, parse_choice(dates))
+    table_place = cli.place(name)
+    values = merged_dates(table_place, parse_choice(dates))
     run = _run(cli, workers, stop_on_error=stop_on_error, dry_run=dry_run)
 
-    verbs, results = ("is there,", "would move", "moved"), history_dates.move(place, values, to, run)
-    exit_with(_show(cli, name, results, verbs, dry_run=dry_run, to=to)[0])
+    verbs, results = ("is there,", "would move", "moved"), history_dates.move(table_place, values, to, run)
+    _show(cli, name, results, verbs, dry_run=dry_run, to=to)
 
 
 def detach(
@@ -204,10 +202,10 @@ def detach(
     Files are linked where DIR is on the same file system, else copied, and read back. Then readers no longer see the
     date. `dates attach` brings it back. A date that is still in intraday is refused.
     """
-    place = cli.place(name)
-    values = merged_dates(place, parse_choice(dates), detached=True)
-    results = history_dates.detach(place, values, out, _run(cli, dry_run=dry_run))
-    exit_with(_show(cli, name, results, ("detached before,", "would detach", "detached"), dry_run=dry_run)[0])
+    table_place = cli.place(name)
+    values = merged_dates(table_place, parse_choice(dates), detached=True)
+    results = history_dates.detach(table_place, values, out, _run(cli, dry_run=dry_run))
+    _show(cli, name, results, ("detached before,", "would detach", "detached"), dry_run=dry_run)
 
 
 def attach(
@@ -229,7 +227,7 @@ def attach(
     """
     results = history_dates.attach(cli.place(name), directory, to, _run(cli, dry_run=dry_run))
     verbs = ("attached before,", "would attach", "attached")
-    exit_with(_show(cli, name, results, verbs, dry_run=dry_run, later=False)[0])
+    _show(cli, name, results, verbs, dry_run=dry_run, later=False)
 
 
 def _show(
@@ -241,16 +239,15 @@ def _show(
     dry_run: bool,
     to: str | None = None,
     later: bool = True,
-) -> tuple[int, int]:
-    """Prints what was done with each date, then the sums; the exit code, that of the first that failed, and rows.
+) -> int:
+    """Prints what was done with each date, then the sums; the rows.
 
     ``verbs``: for what was done before, what would be done, and what was done. ``later``: former files go later.
     """
-    code, dates, rows, size = EXIT_DONE, 0, 0, 0
+    dates, rows, size = 0, 0, 0
     for done in results:
         if done.error is not None:
-            failed = report(cli, as_ours(done.error), table=name, date=done.date)
-            code = code or failed
+            cli.report(done.error, table=name, date=done.date)
             continue
         dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.bytes
         verb = verbs[0] if not done.generation else verbs[1] if dry_run else verbs[2]
@@ -267,7 +264,7 @@ def _show(
     text = f"{counted(dates, 'date')}, {counted(rows, 'row')}, {counted(size, 'byte')}"
     record = {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run}
     cli.result(record, text + (" (dry run)" if dry_run else then))
-    return code, rows
+    return rows
 
 
 def _run(

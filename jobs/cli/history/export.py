@@ -89,10 +89,10 @@ def export(
     The tree appears as a whole, by one rename, after each file was read back. Its _manifest.json has the rows and a
     digest of each column. The same export again changes nothing.
     """
-    place = cli.place(name)
+    table_place = cli.place(name)
     begun = time.monotonic()
-    target = export_path(place.fs, place.layout, out)
-    opened = open_place(place, as_of=rows.as_of, skip_set_aside=rows.skip_set_aside)
+    target = export_path(table_place.fs, table_place.layout, out)
+    opened = open_place(table_place, as_of=rows.as_of, skip_set_aside=rows.skip_set_aside)
     words = ExportKeywords(
         layout=form.layout,
         dates=rows.dates,
@@ -103,7 +103,7 @@ def export(
         leaf=form.leaf,
         replace=replace,
     )
-    exported = export_snapshot(place, opened, out, words, cli.note, dry_run=dry_run)
+    exported = export_snapshot(table_place, opened, out, words, cli.note, dry_run=dry_run)
     _show(cli, name, target, exported, opened.epochs, time.monotonic() - begun)
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.history.merge import (
     AllowEmptyOption,
     FillMissingOption,
@@ -207,13 +207,13 @@ def import_rows(
             said = {"from": rows.name, "layout": rows.layout, "digests": dict(date.digests)}
             return {**said, "rows": date.given[0], "files": date.given[1]}
 
-        code = show_dates(cli, job, noted(results, done, run.stop_on_error), more)
+        show_dates(cli, job, noted(results, done, run.stop_on_error), more)
         if missing := job.missing(done):
-            code = show_dates(cli, job, noted(job.merge(sorted(missing), executor), done)) or code
-        code = (report_missing(cli, job, done) if asked.strict else 0) or code
+            show_dates(cli, job, noted(job.merge(sorted(missing), executor), done))
+        if asked.strict:
+            report_missing(cli, job, done)
         if not run.dry_run:
             follow(place, cli.note)
-    exit_with(code)
 
 
 def _schema(fs: Fs, cli: CliContext, table: TableName, path: Path | None, dry_run: bool) -> TableSchema:

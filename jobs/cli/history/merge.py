@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates, show_nothing
 from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
 from sparkhaven.jobs.cli.options import DatedRun, DatesOption, DirectIo, help_end
@@ -23,7 +23,7 @@ from sparkhaven.jobs.operations.merging import (
     merged_dates,
     noted,
 )
-from sparkhaven.store.errors import EXIT_DONE, SettingsError
+from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.early_sync import SYNC_MODES
 from sparkhaven.store.io.fs import Fs
@@ -235,7 +235,7 @@ def merge(
     if asked.status:
         from sparkhaven.jobs.cli.history.status import show_status  # which merges do not need
 
-        exit_with(show_status(cli, Fs(), cli.database(), asked.name))
+        show_status(cli, Fs(), cli.database(), asked.name)
         return
     if asked.name is None:
         raise SettingsError("no table is named", expected="NS.T, like Nyc13.Flight", found="none", hint="see --help")
@@ -259,9 +259,11 @@ def merge(
     if none is not None:
         show_nothing(cli, job, none)
     results = noted(merged_dates(job, values), done)
-    code = show_dates(cli, job, results) if values else EXIT_DONE
+    if values:
+        show_dates(cli, job, results)
     list(results)  # what follows history follows it where no date is merged, too
-    exit_with((report_missing(cli, job, done) if asked.strict else EXIT_DONE) or code)
+    if asked.strict:
+        report_missing(cli, job, done)
 
 
 def asked_options(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.operations.merging import MergeJob, days_without_history
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted, counted_with
+from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, TableNotFoundError, counted, counted_with
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
@@ -34,10 +34,10 @@ def show_dates(
     job: MergeJob,
     results: Iterable[DateResult],
     more: Callable[[DateResult], Mapping[str, object]] = lambda _: {},
-) -> int:
+) -> None:
     """Prints one result a date as it comes, with ``more`` members; the exit code is that of the first error."""
     name, dry_run = job.name, job.run.dry_run
-    code, rows, seconds, dates = EXIT_DONE, 0, 0.0, 0
+    rows, seconds, dates = 0, 0.0, 0
     begun = time.monotonic()
     for merged in results:
         rows += merged.rows_in if dry_run else merged.rows_out
@@ -67,10 +67,7 @@ def show_dates(
             **more(merged),
         }
         if merged.error is not None:
-            failed = as_ours(merged.error)
-            code = code or failed.exit_code
-            cli.note(f"{merged.value}: {failed}")
-            record["error"] = error_json(failed)
+            record["error"] = cli.failed(merged.value, merged.error)
         if merged.clean_error is not None:
             record["clean_error"] = error_json(as_ours(merged.clean_error))
         cli.result(record, f"{merged.value}: {_sentence(merged)}")
@@ -84,7 +81,6 @@ def show_dates(
             cli.note(f"{merged.value}: {there}. Reads show these too, and the next merge adds them")
     planned = " to merge (dry run)" if dry_run else ""
     cli.note(f"{counted(dates, 'date')}, {counted(rows, 'row')}{planned} in {seconds:.1f} s")
-    return code
 
 
 def _left_behind(name: str, merged: DateResult, error: SparkhavenError) -> str:
@@ -144,17 +140,17 @@ def _details(merged: DateResult) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def report_missing(cli: CliContext, job: MergeJob, done: Collection[str]) -> int:
-    """Says which of the named days have no history in the end, and returns the exit code.
+def report_missing(cli: CliContext, job: MergeJob, done: Collection[str]) -> None:
+    """Says which of the named days have no history in the end, which is the exit code then.
 
     ``done``: dates without an error, which a dry run would have merged.
     """
     missing = days_without_history(job.place, job.days, done if job.run.dry_run else ())
     if not missing:
-        return EXIT_DONE
+        return
     more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
     text = f"{counted(len(missing), 'day')} without history: {', '.join(missing[:SHOWN])}{more}"
     record = {"table": job.name, "outcome": "missing", "dates": list(missing), "dry_run": job.run.dry_run}
     cli.result(record, text)
     cli.note("merge with --fill-missing writes an empty location for each of them")
-    return EXIT_BAD_DATA
+    cli.code = EXIT_BAD_DATA

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext, report
 from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
@@ -23,7 +23,7 @@ from sparkhaven.readers.checks.location_index import (
     stored_entries,
 )
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SparkhavenError, TableNotFoundError, counted
+from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.format.index.tlmi import IndexEntry
 from sparkhaven.store.format.table.locations import LocationEntry
 from sparkhaven.store.io.fs import Fs
@@ -153,7 +153,7 @@ def list_(cli: CliContext, tables: TablesArgument = None) -> None:
     coreplus:hive the leaves of its Locations table are listed too.
     """
 
-    def run(place: TablePlace) -> int:
+    def run(place: TablePlace) -> None:
         stored, locations = stored_entries(place), listed(place)
         entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
         header = ["internal", "date", "rows", "modified_ms", "format"]
@@ -170,7 +170,6 @@ def list_(cli: CliContext, tables: TablesArgument = None) -> None:
                 locations.show()
 
         cli.result(record | _record(locations), print_text)
-        return EXIT_DONE
 
     _each(cli, tables, run)
 
@@ -183,12 +182,13 @@ def validate(cli: CliContext, tables: TablesArgument = None) -> None:
     nothing.
     """
 
-    def run(place: TablePlace) -> int:
+    def run(place: TablePlace) -> None:
         wanted = wanted_entries(place)
         index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), validated(place)
         text = "right" if not index.differences else counted(len(index.differences), "difference")
         _show(cli, place, index, {}, text, locations)
-        return EXIT_BAD_DATA if index.differences or not (locations is None or locations.right) else EXIT_DONE
+        if index.differences or not (locations is None or locations.right):
+            cli.code = EXIT_BAD_DATA
 
     _each(cli, tables, run)
 
@@ -200,7 +200,7 @@ def update(cli: CliContext, tables: TablesArgument = None, dry_run: DryRun = Fal
     tables are written from their trees. Reads and moves no data.
     """
 
-    def run(place: TablePlace) -> int:
+    def run(place: TablePlace) -> None:
         done = update_entries(place, dry_run=dry_run)
         verb = "would be written" if dry_run else "written"
         text = (
@@ -208,20 +208,18 @@ def update(cli: CliContext, tables: TablesArgument = None, dry_run: DryRun = Fal
         )
         more = {"written": done.written, "dry_run": dry_run}
         _show(cli, place, done, more, text, updated(place, dry_run=dry_run))
-        return EXIT_DONE
 
     _each(cli, tables, run)
 
 
-def _each(cli: CliContext, words: str | None, run: Callable[[TablePlace], int]) -> None:
+def _each(cli: CliContext, words: str | None, run: Callable[[TablePlace], None]) -> None:
     """Does it for each table that is asked for; an error of one does not stop the others."""
-    fs, layout, code = Fs(), cli.database(), EXIT_DONE
+    fs, layout = Fs(), cli.database()
     for name in _chosen(fs, layout, words):
         try:
-            code = run(TablePlace(fs, layout, name)) or code
+            run(TablePlace(fs, layout, name))
         except SparkhavenError as error:
-            code = report(cli, error, table=str(name)) or code
-    exit_with(code)
+            cli.code = report(cli, error, table=str(name))
 
 
 def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:

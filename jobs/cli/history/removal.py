@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import with_groups
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
-from sparkhaven.store.errors import EXIT_DONE, counted
-from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.errors import counted
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
 SourceOption = Annotated[
@@ -70,14 +69,12 @@ def delete(cli: CliContext, asked: IntradayDates, grace: GraceOption = GRACE_S) 
 
 def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = GRACE_S) -> None:
     choice, name, dry_run = parse_choice(asked.dates), asked.name, asked.dry_run
-    place = cli.place(name)
-    locations, rows, begun, code = 0, 0, time.monotonic(), EXIT_DONE
+    locations, rows, begun = 0, 0, time.monotonic()
     removal = IntradayRemoval(choice, asked.source, asked.allow_unevaluated, dry_run, grace)
-    for date in remove_intraday(place, phase, removal, cli.note):
+    for date in remove_intraday(cli.place(name), phase, removal, cli.note):
         value, done = date.date, date.removed
         if date.error is not None or done is None:
-            failed = report(cli, as_ours(date.error or RuntimeError(value)), table=name, date=value)
-            code = code or failed
+            cli.report(date.error or RuntimeError(value), table=name, date=value)
             continue
         locations, rows = locations + len(done.locations), rows + done.rows
         listed = [{"stream": stream, "source": internal, "rows": n} for stream, internal, n in done.locations]
@@ -93,4 +90,3 @@ def _remove(cli: CliContext, phase: Phase, asked: IntradayDates, grace: float = 
             later = sum(count for _, _, count in done.since)
             cli.note(f"{value}: {counted(later, 'row')} came since. Merge the date again")
     cli.note(f"{counted(locations, 'location')}, {counted(rows, 'row')} in {time.monotonic() - begun:.1f} s")
-    exit_with(code)

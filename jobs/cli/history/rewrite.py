@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.options import DatedRun, DatesOption, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.rewriting import rewrite_dates
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, counted
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
@@ -83,14 +83,13 @@ def rewrite_column(
     validate, truncate and later merges expect it. An expression is SQL over the columns
     of one row, as for --where.
     """
-    place = cli.place(name)
     merging = MergeOptions(
         memory=run.workers.bytes,
         workers=run.workers.workers or 1,
         parallel_rows=cli.limits.merged_rows or PARALLEL_ROWS,
     )
-    results = rewrite_dates(place, options.changes, parse_choice(dates), run.of(cli), merging, again=again)
-    exit_with(_show(cli, name, results, run.dry_run))
+    results = rewrite_dates(cli.place(name), options.changes, parse_choice(dates), run.of(cli), merging, again=again)
+    _show(cli, name, results, run.dry_run)
 
 
 def _pairs(option: str, texts: list[str] | None, form: str) -> dict[str, str]:
@@ -106,9 +105,9 @@ def _pairs(option: str, texts: list[str] | None, form: str) -> dict[str, str]:
     return pairs
 
 
-def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> int:
+def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bool) -> None:
     """Prints one result a date as it comes; the exit code is that of the first error."""
-    code, dates, rows = EXIT_DONE, 0, 0
+    dates, rows = 0, 0
     for done in results:
         dates += 1
         here = [correction for correction in done.corrections if correction.generation == done.generation]
@@ -130,10 +129,7 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             "dry_run": dry_run,
         }
         if done.error is not None:
-            failed = as_ours(done.error)
-            code = code or failed.exit_code
-            cli.note(f"{done.value}: {failed}")
-            record["error"] = error_json(failed)
+            record["error"] = cli.failed(done.value, done.error)
         if done.clean_error is not None:
             record["clean_error"] = error_json(as_ours(done.clean_error))
             cli.note(
@@ -141,7 +137,6 @@ def _show(cli: CliContext, name: str, results: Iterator[DateResult], dry_run: bo
             )
         cli.result(record, f"{done.value}: {_sentence(done, count)}")
     cli.note(f"{counted(dates, 'date')}, {counted(rows, 'row')}{' to rewrite (dry run)' if dry_run else ''}")
-    return code
 
 
 def _sentence(done: DateResult, rows: int) -> str:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, TableArgument, YesOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation, table_status
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, counted
+from sparkhaven.store.errors import SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, TableDrop, doomed, drop_path, dropped_tables
@@ -30,17 +30,15 @@ def register(app: typer.Typer) -> None:
     _register_drop(app)
 
 
-def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> int:
-    """Prints totals and a line for every unfinished date, with ``-v`` for all; returns the exit code."""
-    code = EXIT_DONE
+def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> None:
+    """Prints totals and a line for every unfinished date, with ``-v`` for all."""
     for table_name in _tables(fs, layout, name, user_tables):
         try:
             dates = table_status(TablePlace(fs, layout, table_name), time.time())
         except SparkhavenError as error:  # report the other tables all the same
-            code = report(cli, error, table=str(table_name)) or code
+            cli.code = report(cli, error, table=str(table_name))
             continue
         _show_table(cli, table_name, dates)
-    return code
 
 
 def _show_table(cli: CliContext, name: TableName, dates: list[DateStatus]) -> None:
@@ -97,16 +95,15 @@ def clean_command(cli: CliContext, name: AnyTableArgument = None, dry_run: DryRu
     Only once no reader can be using them. The same for files of dropped tables.
     """
     fs, layout = Fs(), cli.database()
-    code = _finish_drops(cli, fs, layout, name, dry_run=dry_run)
+    _finish_drops(cli, fs, layout, name, dry_run=dry_run)
     dropped = set(dropped_tables(fs, layout))
     if name is not None and TableName.parse(name) in dropped - set(deployed_tables(fs, layout)):
-        exit_with(code)
         return
     for table_name in _tables(fs, layout, name, deployed_tables):
         try:
             gone, later = clean(TablePlace(fs, layout, table_name), time.time, dry_run=dry_run)
         except SparkhavenError as error:
-            code = report(cli, error, table=str(table_name)) or code
+            cli.code = report(cli, error, table=str(table_name))
             continue
         lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
         size = sum(old.size for old in gone)
@@ -117,12 +114,10 @@ def clean_command(cli: CliContext, name: AnyTableArgument = None, dry_run: DryRu
         lines = [f"{table_name}: {text}", *(f"  {old.path}" for old in gone)]
         lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
         cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
-    exit_with(code)
 
 
-def _finish_drops(cli: CliContext, fs: Fs, layout: Layout, name: str | None, *, dry_run: bool) -> int:
-    """Removes the files of dropped tables whose grace period is over; the exit code."""
-    code = EXIT_DONE
+def _finish_drops(cli: CliContext, fs: Fs, layout: Layout, name: str | None, *, dry_run: bool) -> None:
+    """Removes the files of dropped tables whose grace period is over."""
     for table_name in dropped_tables(fs, layout) if name is None else [TableName.parse(name)]:
         place = TablePlace(fs, layout, table_name)
         try:
@@ -132,11 +127,10 @@ def _finish_drops(cli: CliContext, fs: Fs, layout: Layout, name: str | None, *, 
             if not dry_run:
                 drop = finish_drop(place, drop, clock=time.time)
         except SparkhavenError as error:
-            code = report(cli, error, table=str(table_name)) or code
+            cli.code = report(cli, error, table=str(table_name))
             continue
         waits = due_s(drop, time.time())
         cli.result({**drop_json(place, drop, waits), "dry_run": dry_run}, drop_line(drop, waits, dry_run=dry_run))
-    return code
 
 
 def _tables(

@@ -12,14 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.validating import ValidationRun, stores_nothing, validate_dates
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, counted, counted_with
+from sparkhaven.store.errors import EXIT_BAD_DATA, counted, counted_with
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.validations import RuleResult, Validation
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.history_removal import RemovedDate
@@ -96,7 +95,7 @@ def validate(
     you trust.
     """
     choice = parse_choice(dates)
-    place = cli.place(name)
+    table_place = cli.place(name)
     run = ValidationRun(
         options.modes or (),
         options.validator or (),
@@ -108,23 +107,23 @@ def validate(
         cli.note,
         lambda error: traceback.print_exception(error) if cli.verbose else None,
     )
-    dry_run = stores_nothing(place, run)
-    code, wrong, dates_done = EXIT_DONE, 0, 0
-    for date in validate_dates(place, choice, run):
+    dry_run = stores_nothing(table_place, run)
+    wrong, dates_done = 0, 0
+    for date in validate_dates(table_place, choice, run):
         dates_done += 1
         if date.validation is not None:
             show_validation(cli, date.validation)
             if not date.validation.passed:
-                code, wrong = code or EXIT_BAD_DATA, wrong + 1
+                cli.fails(EXIT_BAD_DATA)
+                wrong += 1
         if date.removed is not None:
             _show_removed(cli, name, date.date, date.removed, dry_run=dry_run)
         if date.error is not None:
-            failed = report(cli, as_ours(date.error), table=name, date=date.date)
-            code, wrong = code or failed, wrong + 1
+            cli.report(date.error, table=name, date=date.date)
+            wrong += 1
     cli.note(
         f"{counted(dates_done, 'date')} validated, {wrong:,} failed" + (" (dry run: nothing stored)" if dry_run else "")
     )
-    exit_with(code)
 
 
 def _show_removed(cli: CliContext, name: str, value: str, removed: RemovedDate, *, dry_run: bool) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, json_text, report
+from sparkhaven.jobs.cli.context import CliContext, json_text, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
 from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
 from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison
 from sparkhaven.readers.inspect.any_file import inspect_file
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, FormatError, StorageError, counted
+from sparkhaven.store.errors import EXIT_BAD_DATA, FormatError, StorageError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName
@@ -52,7 +52,7 @@ def verify(
     )
     cli.result(report.to_json(), "\n".join([*(finding.text() for finding in report.findings), ending]))
     if report.errors:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def inspect(
@@ -77,7 +77,7 @@ def inspect(
             partial(table.writerows, inspection.cells()) if as_csv else "\n".join(inspection.lines()),
         )
     if not sound:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def compare(
@@ -111,22 +111,21 @@ def compare(
     --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
     by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
     """
-    asked, code = AskedComparison(names or (), every_row, epochs, named), EXIT_DONE
+    asked = AskedComparison(names or (), every_row, epochs, named)
     progress = cli.note if cli.verbose else lambda _: None
     for done in compare_roots(cli.database(), other_root, asked, progress):
         name, error = str(done.table), done.error
         if error is not None:
             damage = {"code": from_error(error, "").code} if isinstance(error, FormatError | StorageError) else {}
-            code = report(cli, error, table=name, **damage) or code
+            cli.code = report(cli, error, table=name, **damage)
         elif done.compared is None:
             findings = [finding("E361", done.table, found=f"only {done.only}").to_json()]
             record = {"table": name, "equal": False, "only": done.only, "findings": findings}
             cli.result(record, f"{name} is only {done.only}: different")
-            code = EXIT_BAD_DATA
+            cli.code = EXIT_BAD_DATA
         else:
             cli.result(_json(done.table, done.compared), "\n".join(_lines(done.table, done.compared)))
-            code = code if done.equal else max(code, EXIT_BAD_DATA)
-    exit_with(code)
+            cli.code = cli.code if done.equal else max(cli.code, EXIT_BAD_DATA)
 
 
 def _json(table: TableName, compared: TableComparison) -> dict[str, Any]:

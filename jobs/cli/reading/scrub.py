@@ -294,7 +294,7 @@ def scrub(
                 break
             time.sleep(max(0.0, LEAST_ROUND - (time.monotonic() - began)))
     if defects:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def _round(cli: CliContext, running: ScrubRound) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report, report_failed
+from sparkhaven.jobs.cli.context import CliContext, report_failed
 from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
@@ -57,7 +57,7 @@ def tables(cli: CliContext, all_tables: AllOption = False) -> None:
 
     cli.result({"tables": listed}, print_text)
     if any("error" in line for line in listed):
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def stats(
@@ -91,7 +91,7 @@ def stats(
                 where=settings.file,
                 found=f"{settings.spec.stream} of {settings.table}",
             )
-    code = report_failed(cli, unread)
+    report_failed(cli, unread)
     for table_name in chosen:
         try:
             figures = table_figures(TablePlace(Fs(), layout, table_name), as_of=as_of)
@@ -102,11 +102,9 @@ def stats(
                         waiting = settings.feed.waiting(Fs(), state).counts
                         line |= {**waiting, "remarks": remarks_of(waiting, settings.feed.resume.remember_s)}
         except SparkhavenError as error:  # report the other tables all the same
-            failed = report(cli, error, table=str(table_name))
-            code = code or failed
+            cli.report(error, table=str(table_name))
             continue
         cli.result(figures, lambda figures=figures: _show_stats(figures, cli.verbose))  # type: ignore[misc]
-    exit_with(code)
 
 
 def _listed(layout: Layout, all_tables: bool) -> list[TableName]:

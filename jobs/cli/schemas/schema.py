@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
@@ -16,7 +16,7 @@ from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.schema_versions import schema_versions
 from sparkhaven.jobs.monitor.texts import iso_time
 from sparkhaven.jobs.settings.stream_schema import deploy_schema
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError, SparkhavenError
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError
 from sparkhaven.store.format.table.tbl import read_definition
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -55,26 +55,24 @@ def check(
     ] = None,
 ) -> None:
     """Reports errors and warnings of schema files by line."""
-    code = EXIT_DONE
     for path in files:
         findings, _ = check_schema(Fs(), path)
         errors = sum(finding.severity == "error" for finding in findings)
         record = {"file": str(path), "errors": errors, "findings": [finding.to_json() for finding in findings]}
         text = f"{path}: {findings_text(findings)}" if not findings else findings_text(findings)
         if errors:
-            code = EXIT_BAD_DATA
+            cli.code = EXIT_BAD_DATA
         elif against is not None:
             try:
                 change = deploy_schema(Fs(), Layout(against.absolute()), path, dry_run=True)
             except SparkhavenError as error:
                 cli.result({**record, "error": error_json(error)}, text)
                 cli.note(f"sparkhaven: {error}")
-                code = code or error.exit_code
+                cli.fails(error.exit_code)
                 continue
             record |= {"version": change.schema.version, "before": change.before, **change.change.to_json()}
             text += f"\n{_would_do(change)}"
         cli.result(record, text)
-    exit_with(code)
 
 
 def _would_do(change: Deployment) -> str:
@@ -268,7 +266,8 @@ def diff(
         table(header, ([d.column, d.attribute, d.first, d.second] for d in differences))
 
     cli.result(record, show)
-    exit_with(EXIT_BAD_DATA if differences else EXIT_DONE)
+    if differences:
+        cli.fails(EXIT_BAD_DATA)
 
 
 def _schema(cli: CliContext, word: str) -> TableSchema:

@@ -54,7 +54,7 @@ def doctor(
     well = f", {len(results) - wrong - notes} ok" + ("" if show_all else " (--all shows them)")
     cli.result(record, "\n".join([*map(_line, shown), f"{wrong} wrong, {counted(notes, 'note')}{well}"]))
     if wrong:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def _line(finding: DoctorFinding) -> str:

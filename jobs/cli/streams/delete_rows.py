@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DatesOption, DryRun, TableArgument, help_end
 from sparkhaven.jobs.operations.row_deletions import delete_rows
-from sparkhaven.store.errors import EXIT_DONE, counted
-from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.errors import counted
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 
 
@@ -37,8 +36,7 @@ def delete_rows_command(
     streams that have such rows before. Merged rows go by a new generation of their date. Both are proved: validate and
     truncate accept exactly that, and later merges keep it.
     """
-    place = cli.place(name)
-    done = delete_rows(place, where, dates, cli.note, dry_run=dry_run)
+    done = delete_rows(cli.place(name), where, dates, cli.note, dry_run=dry_run)
     matching = done.matching
     rows = matching.rows if dry_run else done.rows
     counts = matching.of_dates() if dry_run else done.of_dates()
@@ -54,19 +52,12 @@ def delete_rows_command(
         "generations": {date: deletion.generation for date, deletion in done.history.items()},
         "dry_run": dry_run,
     }
-    code, errors = EXIT_DONE, {}
-    for date, error in done.failed.items():
-        failed = as_ours(error)
-        code = code or failed.exit_code
-        cli.note(f"{date}: {failed}")
-        errors[date] = error_json(failed)
-    if errors:
-        record["errors"] = errors
+    if done.failed:
+        record["errors"] = {date: cli.failed(date, error) for date, error in done.failed.items()}
     for date, count in counts.items():
         of_history = f", {merged[date]:,} of them in history" if date in merged else ""
         cli.note(f"{date}: {count:,} of {counted(matching.dates.get(date, count), 'row')}{of_history}")
     _show(cli, record, done, f"{counted(rows, 'row')} of {counted(len(counts), 'date')}", dry_run)
-    exit_with(code)
 
 
 def _show(cli: CliContext, record: dict[str, object], done: DeletedRows, words: str, dry_run: bool) -> None:

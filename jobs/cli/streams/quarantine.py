@@ -125,7 +125,7 @@ def requeue(
         raise
     _show_requeued(cli, where.stream, done, dry_run)
     if done.refused or done.cut or done.not_pending:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)
 
 
 def drop(

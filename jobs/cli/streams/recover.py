@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, error_json, exit_with
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
@@ -23,10 +23,9 @@ from sparkhaven.jobs.operations.recovering import (
 )
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.rebuild import PositionChoice
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_DONE, SettingsError
+from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import check_stream
 from sparkhaven.writers.spark.checkpoint_repair import apply_repair, plan_repair
 
@@ -103,8 +102,6 @@ def recover(
     record: dict[str, Any] = {"streams": streams, "findings": [entry for entry in streams if not entry["clean"]]}
     record |= {"set_aside": list(map(asdict, done.set_aside)), "rebuilt": done.rebuilt and asdict(done.rebuilt)}
     cli.result({**record, "dry_run": done.dry_run}, lambda: _show(done, streams))
-    failed = [as_ours(recovered.error).exit_code for recovered in done.streams if recovered.error is not None]
-    exit_with(failed[0] if failed else EXIT_DONE)
 
 
 def _json(cli: CliContext, done: RecoveredStream) -> dict[str, Any]:
@@ -112,9 +109,7 @@ def _json(cli: CliContext, done: RecoveredStream) -> dict[str, Any]:
     if done.report is not None:
         return entry | {"clean": done.report.clean, **asdict(done.report)}
     assert done.error is not None  # noqa: S101  one of both
-    failed = as_ours(done.error)
-    cli.note(f"sparkhaven: {failed}")
-    return entry | {"clean": False, "error": error_json(failed)}
+    return entry | {"clean": False, "error": cli.failed("sparkhaven", done.error)}
 
 
 def _show(done: Recovery, streams: list[dict[str, Any]]) -> None:
@@ -171,4 +166,4 @@ def repair(
     record = {"checkpoint": str(checkpoint), "findings": damages, "last": plan.last, "done": plan.done}
     cli.result({**record, "repaired": repaired, "backup": str(backup) if repaired else None}, print_text)
     if damages and not repaired:
-        raise typer.Exit(EXIT_BAD_DATA)
+        cli.fails(EXIT_BAD_DATA)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_with, report
+from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, OneStream, StreamArgument, TableArgument, help_end
 from sparkhaven.jobs.cli.text_table import table
@@ -23,7 +23,7 @@ from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_strea
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
 from sparkhaven.store.epochs.undo import epochs_of_file, epochs_of_offsets
-from sparkhaven.store.errors import EXIT_DONE, SettingsError, SparkhavenError, counted
+from sparkhaven.store.errors import SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -53,7 +53,7 @@ def list_(cli: CliContext, name: AnyTableArgument = None) -> None:
     was killed leaves files. `running` is the process that holds its lock. `failed` is its last failure, unless it has
     succeeded since. --json has all parts of the error.
     """
-    fs, layout, code = Fs(), cli.database(), EXIT_DONE
+    fs, layout = Fs(), cli.database()
     if name is not None:
         load_deployed(TablePlace(fs, layout, TableName.parse(name)))
     summaries: list[StreamFacts] = []
@@ -61,8 +61,7 @@ def list_(cli: CliContext, name: AnyTableArgument = None) -> None:
         try:
             summaries += table_streams(TablePlace(fs, layout, table_name))
         except SparkhavenError as error:  # list the streams of the other tables all the same
-            failed = report(cli, error, table=str(table_name))
-            code = code or failed
+            cli.report(error, table=str(table_name))
     now = time.time()
     header = ["table", "stream", "feed", "epochs", "rows", "last commit", "running", "left", "failed"]
 
@@ -70,7 +69,6 @@ def list_(cli: CliContext, name: AnyTableArgument = None) -> None:
         table(header, [_cells(summary, now) for summary in summaries])
 
     cli.result({"streams": [_json(summary) for summary in summaries]}, print_text)
-    exit_with(code)
 
 
 def remove(cli: CliContext, name: TableArgument, stream: StreamArgument, dry_run: DryRun = False) -> None:
