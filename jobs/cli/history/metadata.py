@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -45,20 +45,24 @@ from sparkhaven.writers.transfer.locations import (
 )
 
 CODE_OF_LEAVES = "E264"
+ENTRY = ("internal", "date", "rows", "modified_ms", "format")
+LEAF = ("leaf", "date", "rows", "modified_ns", "format", "column_version")
+DIFFERENT_ENTRY = ("code", "kind", "internal", "date", "expected", "found")
+DIFFERENT_LEAF = ("code", "kind", "leaf", "date", "expected", "found")
 
 
 @dataclass(frozen=True, slots=True)
-class LocationsPart:
-    """A part of a command's result. ``right``: nothing differs."""
+class Part:
+    """What is said of a location index, or of a Locations table. ``right``: it ends no command with another code."""
 
     record: dict[str, Any]
-    right: bool
     text: str
     header: tuple[str, ...]
+    right: bool = True
 
     def show(self) -> None:
         print(self.text)
-        rows = self.record.get("differences", self.record.get("entries"))
+        rows = self.record["differences"] if "differences" in self.record else self.record["entries"]
         if rows:
             table(self.header, [[row[name] for name in self.header] for row in rows])
 
@@ -73,61 +77,6 @@ def locations_of(place: TablePlace) -> LocationsTable | None:
         if is_foreign(place):
             return None
         raise
-
-
-def listed(place: TablePlace) -> LocationsPart | None:
-    """The rows of the Locations table; None for a table without such a tree."""
-    locations = locations_of(place)
-    return None if locations is None else _listed(place, locations.stored())
-
-
-def _listed(place: TablePlace, stored: Mapping[str, LocationEntry] | None) -> LocationsPart:
-    entries = [
-        {
-            "leaf": entry.filename,
-            "date": entry.value,
-            "columns": {name: str(value) if value.is_valid else None for name, value in entry.columns},
-            "rows": entry.rows,
-            "modified_ns": entry.modified,
-            "format": entry.format,
-            "column_version": entry.version,
-        }
-        for entry in (stored or {}).values()
-    ]
-    words = "no Locations table" if stored is None else f"Locations table, leaves: {len(entries):,}"
-    record = {"index": stored is not None, "entries": entries}
-    header = ("leaf", "date", "rows", "modified_ns", "format", "column_version")
-    return LocationsPart(record, True, f"{place.table}: {words}", header)
-
-
-def validated(place: TablePlace) -> LocationsPart | None:
-    """Differences of the Locations table from the tree."""
-    locations = locations_of(place)
-    if locations is None:
-        return None
-    different = list(locations.differences())
-    text = "right" if not different else counted(len(different), "difference")
-    return _differences(place, different, {}, text)
-
-
-def updated(place: TablePlace, *, dry_run: bool) -> LocationsPart | None:
-    """Writes the Locations table where it differs from the tree; the differences."""
-    locations = locations_of(place)
-    if locations is None:
-        return None
-    different = list(locations.differences()) if dry_run else locations.write(now_ms=int(time.time() * 1000))
-    verb = "would be written" if dry_run else "written"
-    text = f"{counted(len(different), 'difference')}, {verb}" if different else "right, nothing to write"
-    return _differences(place, different, {"written": bool(different) and not dry_run}, text)
-
-
-def _differences(
-    place: TablePlace, different: Iterable[LeafDifference], more: dict[str, Any], text: str
-) -> LocationsPart:
-    lines = [{"code": CODE_OF_LEAVES, **asdict(difference)} for difference in different]
-    record = {"differences": lines, **more}
-    header = ("code", "kind", "leaf", "date", "expected", "found")
-    return LocationsPart(record, not record["differences"], f"{place.table}: Locations table, {text}", header)
 
 
 TablesArgument = Annotated[
@@ -152,26 +101,7 @@ def list_(cli: CliContext, tables: TablesArgument = None) -> None:
     Each has internal partition, date, rows, time of its merge, and format. For a table with a tree of type
     coreplus:hive the leaves of its Locations table are listed too.
     """
-
-    def run(place: TablePlace) -> None:
-        stored, locations = stored_entries(place), listed(place)
-        entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
-        header = ["internal", "date", "rows", "modified_ms", "format"]
-        record = {"table": str(place.table), "index": stored is not None, "entries": entries}
-        text = (
-            f"{place.table}: {counted(len(entries), 'location')}" if stored is not None else f"{place.table}: no index"
-        )
-
-        def print_text() -> None:
-            print(text)
-            if entries:
-                table(header, [[entry[column] for column in header] for entry in entries])
-            if locations is not None:
-                locations.show()
-
-        cli.result(record | _record(locations), print_text)
-
-    _each(cli, tables, run)
+    _each(cli, tables, _listed)
 
 
 def validate(cli: CliContext, tables: TablesArgument = None) -> None:
@@ -181,16 +111,7 @@ def validate(cli: CliContext, tables: TablesArgument = None) -> None:
     have another size, format or time. Locations tables are compared with the trees that they belong to. Changes
     nothing.
     """
-
-    def run(place: TablePlace) -> None:
-        wanted = wanted_entries(place)
-        index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), validated(place)
-        text = "right" if not index.differences else counted(len(index.differences), "difference")
-        _show(cli, place, index, {}, text, locations)
-        if index.differences or not (locations is None or locations.right):
-            cli.code = EXIT_BAD_DATA
-
-    _each(cli, tables, run)
+    _each(cli, tables, _validated)
 
 
 def update(cli: CliContext, tables: TablesArgument = None, dry_run: DryRun = False) -> None:
@@ -199,27 +120,58 @@ def update(cli: CliContext, tables: TablesArgument = None, dry_run: DryRun = Fal
     Those of history that other programs wrote are written from its directories. Only where they differ. Locations
     tables are written from their trees. Reads and moves no data.
     """
-
-    def run(place: TablePlace) -> None:
-        done = update_entries(place, dry_run=dry_run)
-        verb = "would be written" if dry_run else "written"
-        text = (
-            f"{counted(len(done.differences), 'difference')}, {verb}" if done.differences else "right, nothing to write"
-        )
-        more = {"written": done.written, "dry_run": dry_run}
-        _show(cli, place, done, more, text, updated(place, dry_run=dry_run))
-
-    _each(cli, tables, run)
+    _each(cli, tables, partial(_updated, dry_run=dry_run))
 
 
-def _each(cli: CliContext, words: str | None, run: Callable[[TablePlace], None]) -> None:
-    """Does it for each table that is asked for; an error of one does not stop the others."""
+def _each(cli: CliContext, words: str | None, look: Callable[[TablePlace], Iterable[Part]]) -> None:
+    """Shows each table that is asked for; an error of one does not stop the others."""
     fs, layout = Fs(), cli.database()
     for name in _chosen(fs, layout, words):
         try:
-            run(TablePlace(fs, layout, name))
+            parts = list(look(TablePlace(fs, layout, name)))
         except SparkhavenError as error:
             cli.code = report(cli, error, table=str(name))
+            continue
+        index, *locations = [part.record for part in parts]
+        record = {"table": str(name), **index, **({"locations": locations[0]} if locations else {})}
+        cli.result(record, lambda parts=parts: [part.show() for part in parts])  # type: ignore[misc]
+        if not all(part.right for part in parts):
+            cli.code = EXIT_BAD_DATA
+
+
+def _listed(place: TablePlace) -> Iterator[Part]:
+    stored, locations = stored_entries(place), locations_of(place)
+    entries = [_entry(entry) for _, entry in sorted((stored or {}).items())]
+    text = "no index" if stored is None else counted(len(entries), "location")
+    yield Part({"index": stored is not None, "entries": entries}, f"{place.table}: {text}", ENTRY)
+    if locations is not None:
+        leaves = locations.stored()
+        entries = [_leaf(entry) for entry in (leaves or {}).values()]
+        text = "no Locations table" if leaves is None else f"Locations table, leaves: {len(entries):,}"
+        yield Part({"index": leaves is not None, "entries": entries}, f"{place.table}: {text}", LEAF)
+
+
+def _validated(place: TablePlace) -> Iterator[Part]:
+    wanted = wanted_entries(place)
+    index, locations = IndexUpdate(tuple(differences(place, wanted)), wanted), locations_of(place)
+    text = "right" if not index.differences else counted(len(index.differences), "difference")
+    yield _of_index(place, index, {}, text, right=not index.differences)
+    if locations is not None:
+        different = list(locations.differences())
+        text = "right" if not different else counted(len(different), "difference")
+        yield _of_locations(place, different, {}, text, right=not different)
+
+
+def _updated(place: TablePlace, *, dry_run: bool) -> Iterator[Part]:
+    def text(different: Sized) -> str:
+        verb = "would be written" if dry_run else "written"
+        return f"{counted(len(different), 'difference')}, {verb}" if different else "right, nothing to write"
+
+    done = update_entries(place, dry_run=dry_run)
+    yield _of_index(place, done, {"written": done.written, "dry_run": dry_run}, text(done.differences))
+    if (locations := locations_of(place)) is not None:
+        different = list(locations.differences()) if dry_run else locations.write(now_ms=int(time.time() * 1000))
+        yield _of_locations(place, different, {"written": bool(different) and not dry_run}, text(different))
 
 
 def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
@@ -242,31 +194,20 @@ def _chosen(fs: Fs, layout: Layout, words: str | None) -> list[TableName]:
     return chosen
 
 
-def _show(
-    cli: CliContext,
-    place: TablePlace,
-    index: IndexUpdate,
-    more: Mapping[str, object],
-    text: str,
-    locations: LocationsPart | None,
-) -> None:
+def _of_index(
+    place: TablePlace, index: IndexUpdate, more: Mapping[str, object], text: str, *, right: bool = True
+) -> Part:
     told = partial(index_finding, place, merging=is_merging(place), merged=bool(all_values(place)))
     lines = [{"code": told(difference).code, **_difference(difference)} for difference in index.differences]
-    header = ["code", "kind", "internal", "date", "expected", "found"]
-
-    def print_text() -> None:
-        print(f"{place.table}: {counted(len(index.entries), 'location')}, {text}")
-        if lines:
-            table(header, [[line.get(column) for column in header] for line in lines])
-        if locations is not None:
-            locations.show()
-
-    record = {"table": str(place.table), "entries": len(index.entries), "differences": lines, **more}
-    cli.result(record | _record(locations), print_text)
+    record = {"entries": len(index.entries), "differences": lines, **more}
+    return Part(record, f"{place.table}: {counted(len(index.entries), 'location')}, {text}", DIFFERENT_ENTRY, right)
 
 
-def _record(locations: LocationsPart | None) -> dict[str, Any]:
-    return {} if locations is None else {"locations": locations.record}
+def _of_locations(
+    place: TablePlace, different: Iterable[LeafDifference], more: Mapping[str, object], text: str, *, right: bool = True
+) -> Part:
+    lines = [{"code": CODE_OF_LEAVES, **asdict(difference)} for difference in different]
+    return Part({"differences": lines, **more}, f"{place.table}: Locations table, {text}", DIFFERENT_LEAF, right)
 
 
 def _difference(difference: Difference) -> dict[str, Any]:
@@ -282,4 +223,16 @@ def _entry(entry: IndexEntry) -> dict[str, Any]:
         "rows": entry.rows,
         "modified_ms": entry.modified_ms,
         "format": entry.format,
+    }
+
+
+def _leaf(entry: LocationEntry) -> dict[str, Any]:
+    return {
+        "leaf": entry.filename,
+        "date": entry.value,
+        "columns": {name: str(value) if value.is_valid else None for name, value in entry.columns},
+        "rows": entry.rows,
+        "modified_ns": entry.modified,
+        "format": entry.format,
+        "column_version": entry.version,
     }
