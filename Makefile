@@ -42,7 +42,7 @@ define make-linked  # of requirements/$(1).txt; $(2): what is told of its size
 	  $(BIN)/pip --python "$$made/bin/python" install --quiet --disable-pip-version-check --no-deps --no-compile \
 	    --only-binary :all: -r requirements/$(1).txt; \
 	  touch "$$made/.ready"; \
-	  $(BIN)/python -m sparkhaven.jobs.session.fast_start "$$made"; \
+	  $(BIN)/python -m tools.environments "$$made"; \
 	fi; \
 	touch "$$made/.ready"; \
 	[ "$$(readlink .venv-$(1))" = "$$made" ] || { rm -rf .venv-$(1); ln -s "$$made" .venv-$(1); }

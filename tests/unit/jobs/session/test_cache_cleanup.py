@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.session.fast_start import KEPT_S, READY, note_use, python_launcher, remove_environments
+from sparkhaven.jobs.session.fast_start import KEPT_S, note_use, python_launcher
 from sparkhaven.store.io.fs import Fs
+from tools.environments import READY, remove_environments
 
 FS = Fs()
 NOW = time.time()
@@ -48,7 +49,7 @@ def test_environments_without_a_python_or_unused_for_a_month_go(tmp_path: Path) 
 @pytest.mark.slow
 def test_the_command_of_make_says_what_it_removes(tmp_path: Path) -> None:
     old, new = environment(tmp_path / "airflow-old", days=31), environment(tmp_path / "airflow-new")
-    line = [sys.executable, "-m", "sparkhaven.jobs.session.fast_start", str(new)]
+    line = [sys.executable, "-m", "tools.environments", str(new)]
     done = subprocess.run(line, capture_output=True, text=True, check=True)
     assert done.stdout == f"removed {old}: its Python is gone, or it was not used for a month\n"
     assert (old.exists(), new.exists()) == (False, True)
