@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pyarrow as pa
 
-from sparkhaven.jobs.settings.keywords import refuse_keywords
+from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
 from sparkhaven.readers.arrow.opening import known_tables, require_table
 from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
@@ -25,7 +25,7 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root, writable_layout
 from sparkhaven.store.scan.selection import check_tier
-from sparkhaven.table import Names, Progress, SnapshotKeywords, Table, silent
+from sparkhaven.table import Progress, SnapshotKeywords, Table, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -393,10 +393,10 @@ class Database:
             >>> [(done.table.table, done.equal) for done in db.compare(root / ".." / "copy")]
             [('Quote', True), ('Trade', True)]
         """
-        from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
+        from sparkhaven.jobs.operations.comparing import ComparisonRequest, compare_roots
 
         layout = self._database()
-        asked = AskedComparison([names] if isinstance(names, str) else list(names), every_row, epochs, named)
+        asked = ComparisonRequest(as_names(names) or (), every_row, epochs, named)
         results = list(compare_roots(layout, local_path(other_root), asked, on_progress))
         for done in results:
             if done.error is not None:
@@ -434,16 +434,15 @@ class Database:
             >>> [(done.stream, done.report.clean) for done in db.recover("Equity.Trade").streams]
             [('test', True)]
         """
-        from sparkhaven.jobs.operations.recovering import AskedRecovery, parse_choice, recover_streams
+        from sparkhaven.jobs.operations.recovering import RecoveryRequest, parse_choice, recover_streams
 
         refuse_keywords("Database.recover()", rebuild, RebuildKeywords)
         layout = self._layout() if is_copy(self._root) else writable_layout(self._root)
         require_database(layout.root, "check the path of the root")
-        named = rebuild.get("position", ()), quarantine
-        positions, locations = ([one] if isinstance(one, str) else list(one) for one in named)
+        positions, locations = (as_names(one) or () for one in (rebuild.get("position", ()), quarantine))
         accept, back = rebuild.get("accept_positions", False), rebuild.get("back_to_known", False)
         choice = parse_choice(positions, rebuild.get("taken_until"), accept, back)
-        asked = AskedRecovery(name, stream, locations, rebuild.get("from_locations", False), choice, dry_run)
+        asked = RecoveryRequest(name, stream, locations, rebuild.get("from_locations", False), choice, dry_run)
         return recover_streams(layout, asked, on_progress)
 
     def sql(self, query: str, **options: Unpack[QueryKeywords]) -> pa.Table:
@@ -521,7 +520,7 @@ class Database:
             >>> snap.sql("SELECT count(*) AS n FROM Equity.Trade JOIN Equity.Quote USING (Sym)")["n"].to_pylist()
             [2]
         """
-        names = self.tables() if tables is None else [tables] if isinstance(tables, str) else list(tables)
+        names = as_names(self.tables() if tables is None else tables) or ()
         places = [self._place(name) for name in dict.fromkeys(names)]
         opened = open_together(places, Opening(as_of, check_tier(tier), skip_set_aside))
         return DatabaseSnapshot(self._root, opened)
@@ -556,7 +555,7 @@ class Database:
         """
         from sparkhaven.writers.transfer.snapshots import take_snapshot
 
-        names = self.tables() if tables is None else [tables] if isinstance(tables, str) else list(tables)
+        names = as_names(self.tables() if tables is None else tables) or ()
         earlier = None if since is None else local_path(since)
         chosen = sorted(map(TableName.parse, dict.fromkeys(names)))
         now_ms, layout = int(time.time() * 1000), self._layout()
@@ -594,8 +593,7 @@ class Database:
         """
         from sparkhaven.writers.transfer.restore import restore
 
-        names = [tables] if isinstance(tables, str) else tables
-        replaced = [replace] if isinstance(replace, str) else replace
+        names, replaced = as_names(tables), as_names(replace) or ()
         return restore(
             Fs(),
             local_path(snapshot).absolute(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 
 from sparkhaven.jobs.date_choice import DateChoice, parse_choice
-from sparkhaven.jobs.settings.keywords import refuse_keywords
+from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from sparkhaven.store.io.local_path import local_path
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from sparkhaven.writers.transfer.export import Exported
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
 
-Names = str | Iterable[str]
 Progress = Callable[[str], None]
 
 
@@ -547,7 +546,7 @@ class Table:
         from sparkhaven.store.schema.deployed.deploy import load_deployed
 
         refuse_keywords("Table.merge()", options, MergeKeywords)
-        place, names = self._writable(), _list(dates)
+        place, names = self._writable(), as_names(dates)
         schema, choice = load_deployed(place), parse_choice(names, closed)
         merging = merge_options(schema, options)
         days = asked_days(names, fill=merging.fill_missing, strict=False)
@@ -630,8 +629,8 @@ class Table:
         refuse_keywords("Table.validate()", options, ValidationKeywords)
         paths = options.get("validator_path", ())
         run = ValidationRun(
-            _list(options.get("modes")) or (),
-            _list(options.get("validator")) or (),
+            as_names(options.get("modes")) or (),
+            as_names(options.get("validator")) or (),
             [local_path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
             options.get("allow_unevaluated", False),
             options.get("delete_after", False),
@@ -746,7 +745,7 @@ class Table:
         """
         from sparkhaven.jobs.operations.row_deletions import RowsDeleted, delete_rows
 
-        done = delete_rows(self._writable(), where, _list(dates), on_progress, dry_run=dry_run)
+        done = delete_rows(self._writable(), where, as_names(dates), on_progress, dry_run=dry_run)
         for error in done.failed.values():
             raise as_ours(error)
         return RowsDeleted.of(done, dry_run=dry_run)
@@ -792,15 +791,14 @@ class Table:
         from sparkhaven.writers.rewrites.column_changes import ColumnChanges
 
         refuse_keywords("Table.rewrite_columns()", changes, RewriteKeywords)
-        inputs = _list(changes.get("inputs"))
         wanted = ColumnChanges(
-            add=tuple(_list(changes.get("add")) or ()),
-            drop=tuple(_list(changes.get("drop")) or ()),
+            add=as_names(changes.get("add")) or (),
+            drop=as_names(changes.get("drop")) or (),
             rename=dict(changes.get("rename", {})),
             retype=dict(changes.get("retype", {})),
             set=dict(changes.get("set", {})),
-            inputs=None if inputs is None else tuple(inputs),
-            lossy=frozenset(_list(changes.get("lossy")) or ()),
+            inputs=as_names(changes.get("inputs")),
+            lossy=frozenset(as_names(changes.get("lossy")) or ()),
         )
         run = HistoryRun("spark" if spark else "local", stop_on_error=True, dry_run=dry_run, note=on_progress)
         again = changes.get("again", False)
@@ -918,14 +916,14 @@ class Table:
             >>> db.table("Equity.Trade").requeue("test").sent
             0
         """
-        from sparkhaven.jobs.operations.quarantine import AskedRequeue, chosen_rows, requeue
+        from sparkhaven.jobs.operations.quarantine import RequeueRequest, chosen_rows, requeue
         from sparkhaven.jobs.operations.requeue import Requeued
 
         refuse_keywords("Table.requeue()", rows, RejectedKeywords)
         chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), "pending")
         own, edited = (None if file is None else local_path(file) for file in (stream_file, repaired))
         done = Requeued()
-        requeue(self._writable().of_stream(stream), AskedRequeue(chosen, own, edited, dry_run), done)
+        requeue(self._writable().of_stream(stream), RequeueRequest(chosen, own, edited, dry_run), done)
         return done
 
     def drop_rejected(
@@ -1248,10 +1246,6 @@ def _rows(data: Any) -> Any:
     return pa.table(dict(data)) if isinstance(data, Mapping) else data
 
 
-def _list(names: Names | None) -> list[str] | None:
-    return None if names is None else [names] if isinstance(names, str) else list(names)
-
-
 def _run(
     dry_run: bool, on_progress: Progress, workers: int | None = None, *, stop_on_error: bool = False
 ) -> HistoryRun:
@@ -1261,7 +1255,7 @@ def _run(
 
 
 def _chosen(dates: Names) -> DateChoice:
-    return parse_choice(_list(dates))
+    return parse_choice(as_names(dates))
 
 
 def _raised(results: list[Any]) -> list[Any]:

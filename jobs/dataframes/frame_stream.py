@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import uuid
 import warnings
@@ -121,8 +119,6 @@ def open_stream(fs: Fs, options: FrameOptions, query_id: str, quarantine: Quaran
             schema=schema,
             query_id=query_id or str(uuid.uuid4()),
             clock=time.time,
-            pid=os.getpid(),
-            host=socket.gethostname(),
             retention=_retention(options),
             rule=options.spec.rule,
             accept_rule=options.accept_rule,
@@ -161,7 +157,7 @@ def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int)
 def take_over_stream(fs: Fs, options: FrameOptions, schema: TableSchema, lease: Lease) -> FrameStream:
     """Continues the generation of a lease; errors as ``StreamLog.take_over`` and ``require_writable``."""
     place = _place(fs, options)
-    opening = Opening(None, "", time.time, os.getpid(), socket.gethostname(), _retention(options))
+    opening = Opening(None, "", time.time, retention=_retention(options))
     log = StreamLog.take_over(place, lease, opening)
     try:
         require_writable(fs, place.layout, schema)

@@ -16,8 +16,6 @@ from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.jobs.settings.keywords import refuse_keywords
-from sparkhaven.readers.arrow.opening import open_place
-from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
 from sparkhaven.readers.spark.option_texts import option_text
 from sparkhaven.readers.spark.options import read_options
@@ -126,18 +124,11 @@ def plan_of(given: Mapping[str, str]) -> bytes | str:
         reason = why_python(options)
         if reason is not None and options.reader != "jvm":
             return reason
-        table = open_place(
-            options.place,
-            epoch=options.epoch,
-            as_of=options.as_of,
-            checksum_verify=options.checksum_verify,
-            null_char=options.null_char,
-            skip_set_aside=options.skip_set_aside,
-        )
+        table = options.pinned()
     except SparkhavenError as error:
         return error.what
     with gc_paused():
-        return make_plan(pinned_of(table), options)
+        return make_plan(table, options)
 
 
 _NAME_IS_TAKEN = "DATA_SOURCE_ALREADY_EXISTS"

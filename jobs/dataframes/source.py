@@ -117,15 +117,4 @@ class DeephavenSource(DataSource):  # type: ignore[misc]
         return split_request(self.options)
 
     def _opened(self, options: ReadOptions) -> PinnedTable:
-        from sparkhaven.readers.arrow.opening import open_place
-        from sparkhaven.readers.arrow.snapshot import pinned_of
-
-        table = open_place(
-            options.place,
-            epoch=options.epoch,
-            as_of=options.as_of,
-            checksum_verify=options.checksum_verify,
-            null_char=options.null_char,
-            skip_set_aside=options.skip_set_aside,
-        )
-        return pinned_of(table)
+        return options.pinned()

@@ -18,7 +18,7 @@ from sparkhaven.store.places import TablePlace
 
 
 @dataclass(frozen=True, slots=True)
-class AskedComparison:
+class ComparisonRequest:
     """What is compared. ``names``: default: all tables but log tables. ``named``: most different rows of each side.
 
     ``epochs``: only what these epochs of one table have added, ``[STREAM=]A..B``. ``every_row``: also where digests
@@ -47,7 +47,7 @@ class ComparedTable:
 
 
 def compare_roots(
-    here: Layout, other_root: Path, asked: AskedComparison, progress: Callable[[str], None]
+    here: Layout, other_root: Path, asked: ComparisonRequest, progress: Callable[[str], None]
 ) -> Iterator[ComparedTable]:
     """Compares table by table: an error of one does not stop the others.
 

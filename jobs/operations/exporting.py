@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
+from sparkhaven.jobs.settings.keywords import Names, as_names
 from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.format.parquet.trees import LAYOUTS
@@ -16,7 +17,6 @@ from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
 from sparkhaven.writers.transfer.export import Exported, export_path, export_tree
 from sparkhaven.writers.transfer.export_plan import LEAVES, ExportOptions
 
-Names = str | Iterable[str]
 Word = TypeVar("Word", bound=str)
 
 
@@ -53,15 +53,15 @@ def export_snapshot(
 
     SettingsError: a word is none of its option.
     """
-    dates = _names(given.get("dates"))
+    dates = as_names(given.get("dates"))
     options = ExportOptions(
         _one_of("layout", given.get("layout", "kv"), LAYOUTS),
         _one_of("leaf", given.get("leaf", "parquet"), LEAVES),
         _codec(given.get("codec")),
-        _names(given.get("columns")),
+        as_names(given.get("columns")),
         dates or None,
         given.get("tier", "all"),
-        by=_names(given.get("by")) or (),
+        by=as_names(given.get("by")) or (),
     )
     return export_tree(
         place.fs,
@@ -87,7 +87,3 @@ def _codec(word: str | None) -> str | None:
     if word is None or word.upper() in MERGE_CODECS:
         return word and word.upper()
     raise SettingsError("unknown codec", expected=", ".join(MERGE_CODECS), found=repr(word))
-
-
-def _names(names: Names | None) -> tuple[str, ...] | None:
-    return None if names is None else (names,) if isinstance(names, str) else tuple(names)

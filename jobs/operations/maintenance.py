@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,14 +23,7 @@ def open_log(
     where something is committed, and files of the stream could not follow.
     """
     require_stream(place)  # an unknown stream must not create a log
-    opening = Opening(
-        schema=None,
-        query_id="maintenance",
-        clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
-        leave_damaged=leave_damaged,
-    )
+    opening = Opening(None, "maintenance", time.time, leave_damaged=leave_damaged)
     with StreamLog.open(place, opening) as log:
         yield log
     if log.unfinished is not None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from sparkhaven.jobs.operations.merging import MergeKeywords, Names, merge_options
+from sparkhaven.jobs.operations.merging import MergeKeywords, merge_options
 from sparkhaven.jobs.session.interpreter import refuse_remote, settle_interpreter
-from sparkhaven.jobs.settings.keywords import refuse_keywords
+from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
 from sparkhaven.store.errors import CommitError, MergeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -110,14 +110,14 @@ def merge_frame(
     workers = options.get("workers")
     with as_storage_errors():
         schema = merged_schema(place)
-        refuse_malformed(_names(dates) or (), all_values(place), new=True)
-        ignored = ignored_columns(_names(options.get("ignore")) or (), schema)
-        conversions = AllowedConversions(lossy_columns(schema, _names(options.get("lossy")) or ()), ignored=ignored)
+        refuse_malformed(as_names(dates) or (), all_values(place), new=True)
+        ignored = ignored_columns(as_names(options.get("ignore")) or (), schema)
+        conversions = AllowedConversions(lossy_columns(schema, as_names(options.get("lossy")) or ()), ignored=ignored)
         merging = merge_options(schema, options)
         fields, run, name = _rows(place, frame, ignored)
         choice = FrameChoice(
             name,
-            dates=_names(dates),
+            dates=as_names(dates),
             conversions=conversions,
             memory=merging.memory,
             allow_missing=merging.allow_empty,
@@ -163,10 +163,6 @@ def _executor(opened: ExitStack, place: TablePlace, frame: Any, workers: int | N
 
 def _is_spark(frame: Any) -> bool:
     return type(frame).__module__.partition(".")[0] == "pyspark" and hasattr(frame, "sparkSession")
-
-
-def _names(given: Names | None) -> tuple[str, ...] | None:
-    return None if given is None else (given,) if isinstance(given, str) else tuple(given)
 
 
 def run_frame_stages(

@@ -13,6 +13,7 @@ from typing import TypedDict
 from sparkhaven.ingest.settings.base_model import parse_size
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, recorded_zone
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge, is_submitted, rows_of
+from sparkhaven.jobs.settings.keywords import Names
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
 from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
@@ -40,9 +41,6 @@ from sparkhaven.writers.transfer.extended import follow
 
 DEFAULT_FORMAT = "default"
 MOST_DAYS = 36_600  # a hundred years
-
-
-Names = str | Iterable[str]
 
 
 class MergeKeywords(TypedDict, total=False):

@@ -22,7 +22,7 @@ EVERY = Chosen()
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRequeue:
+class RequeueRequest:
     """Which pending rows are ingested again. ``stream_file``: default: that of the last run.
 
     ``repaired``: a file of rows, of which each has the payload to ingest; only these rows.
@@ -41,7 +41,7 @@ def chosen_rows(reason: str | None, source: str | None, epoch: int | None, state
     return Chosen(reason, source, epoch, state)  # type: ignore[arg-type]
 
 
-def requeue(place: StreamPlace, asked: AskedRequeue, done: Requeued) -> None:
+def requeue(place: StreamPlace, asked: RequeueRequest, done: Requeued) -> None:
     """Ingests pending rows again; ``done`` has what was committed, also where an error ends it.
 
     TableNotFoundError: there is no such stream. SettingsError: a file is not that of the stream, or has an edit that no

@@ -39,7 +39,7 @@ LATER = (
 )
 
 
-def parse_choice(positions: list[str], taken_until: str | None, accept: bool, back: bool) -> PositionChoice:
+def parse_choice(positions: Sequence[str], taken_until: str | None, accept: bool, back: bool) -> PositionChoice:
     """The choice of the options; SettingsError where they exclude each other or cannot be parsed."""
     if back and (positions or taken_until or accept):
         raise SettingsError(
@@ -178,7 +178,7 @@ def _unknown(stored: StreamSurvey, state: StreamState, choice: PositionChoice) -
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRecovery:
+class RecoveryRequest:
     """What is recovered: all streams, those of a table, or one.
 
     ``quarantine``: damaged locations of the stream, INTERNAL/DATE, that are set aside first. ``from_locations``: its
@@ -213,7 +213,7 @@ class Recovery:
     dry_run: bool = False
 
 
-def recover_streams(layout: Layout, asked: AskedRecovery, note: Callable[[str], None]) -> Recovery:
+def recover_streams(layout: Layout, asked: RecoveryRequest, note: Callable[[str], None]) -> Recovery:
     """Recovers streams, each by itself: an error of one does not stop the others. In a copy it only reports.
 
     TableNotFoundError: there is no such table, stream or location. SettingsError: what is asked for cannot go together.
@@ -275,7 +275,7 @@ def _location(text: str) -> LocationKey:
     return LocationKey(check_partition("internal partition", internal), check_partition("date", date))
 
 
-def _set_aside(layout: Layout, asked: AskedRecovery, note: Callable[[str], None], *, dry_run: bool) -> list[SetAside]:
+def _set_aside(layout: Layout, asked: RecoveryRequest, note: Callable[[str], None], *, dry_run: bool) -> list[SetAside]:
     """Sets damaged locations aside, so that their stream goes on without them; none with ``dry_run``."""
     locations, name, stream = asked.quarantine, asked.name, asked.stream
     if not locations:

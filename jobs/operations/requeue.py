@@ -166,10 +166,7 @@ class RequeueWriter:
     @classmethod
     def of(cls, run: StreamRun, quarantine: Quarantine) -> RequeueWriter:
         """The writer of an open stream."""
-        settings, generation, layout = run.settings, run.log.state.generation, run.place.layout
-        takes_late = settings.spec.partition.takes_late
-        target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
-        return cls(run.place.fs, run.log, target, settings.spec, quarantine)
+        return cls(run.place.fs, run.log, run.target, run.settings.spec, quarantine)
 
     def write(self, rows: pa.Table, done: Requeued) -> None:
         """Ingests the good rows of one portion again and adds to ``done``."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.java import check_jdk, find_java
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -74,7 +74,7 @@ def _fetch(fs: Fs, directory: Path, artifacts: Sequence[Artifact], environ: Mapp
         fs.remove_tree(staging)
         fs.mkdirs(staging)
         for artifact in artifacts:
-            _run_ivy(staging, artifact, directory, environ)
+            _run_ivy(fs, staging, artifact, directory, environ)
         shutil.rmtree(staging / "ivy", ignore_errors=True)
         names = sorted(name for name in fs.names(staging) if name.endswith(".jar"))
         sizes = {name: stat.size for name in names if (stat := fs.stat(staging / name)) is not None}
@@ -87,10 +87,10 @@ def _fetch(fs: Fs, directory: Path, artifacts: Sequence[Artifact], environ: Mapp
             lock.release()
 
 
-def _run_ivy(staging: Path, artifact: Artifact, directory: Path, environ: Mapping[str, str]) -> None:
+def _run_ivy(fs: Fs, staging: Path, artifact: Artifact, directory: Path, environ: Mapping[str, str]) -> None:
     coordinates = (artifact.organisation, artifact.name, artifact.version)
     line = [
-        str(_java(environ)),
+        str(find_java(fs, environ)),
         "-jar",
         str(_ivy()),
         *("-cache", str(staging / "ivy"), "-dependency", *coordinates),
@@ -120,11 +120,6 @@ def _reason(output: str) -> str:
     marks = ("Exception", "not found", "refused", "timed out", "unresolved", "Unknown host")
     reasons = [line for line in lines if any(mark in line for mark in marks)]
     return (reasons or [line for line in lines if line] or ["no message"])[0][:300]
-
-
-def _java(environ: Mapping[str, str]) -> Path | str:
-    home = environ.get("JAVA_HOME")
-    return Path(home) / "bin" / "java" if home else "java"
 
 
 def _ivy() -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sparkhaven.store.errors import meant
+
+Names = str | Iterable[str]
 
 
 def refuse_keywords(call: str, given: Mapping[str, Any], known: type) -> None:
@@ -21,3 +23,8 @@ def refuse_keywords(call: str, given: Mapping[str, Any], known: type) -> None:
     required: frozenset[str] = getattr(known, "__required_keys__", frozenset())
     if missing := sorted(name for name in required if name not in given):
         raise TypeError(f"{call} is missing the keyword arguments {', '.join(missing)}")
+
+
+def as_names(names: Names | None) -> tuple[str, ...] | None:
+    """One name, or several, as a tuple; None: no choice."""
+    return None if names is None else (names,) if isinstance(names, str) else tuple(names)

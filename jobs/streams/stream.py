@@ -7,8 +7,6 @@ It also notices a schema that another process has deployed since.
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 import uuid
@@ -50,7 +48,6 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTable, FeedTables, StreamPlan, StreamTotals
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.task.decoding import OneTable
-from sparkhaven.writers.task.target import StreamTarget
 
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 
@@ -260,8 +257,6 @@ def open_stream(
         schema=schema,
         query_id=str(uuid.uuid4()),
         clock=time.time,
-        pid=os.getpid(),
-        host=socket.gethostname(),
         retention=Retention(settings.policy, settings.keep_epochs, settings.feed.resume.remember_s),
         rule=settings.spec.rule,
         accept_rule=options.accept_rule,
@@ -383,8 +378,6 @@ class _ReadyTable:
 def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
     fs, layout, options, settings = app.fs, app.layout, app.options, run.settings
     spec = settings.spec if settings.spec.bad_rows.allows_any else replace(settings.spec, bad_rows=NO_BAD_ROWS)
-    generation, takes_late = run.log.state.generation, spec.partition.takes_late
-    target = StreamTarget(layout, settings.table, run.name, run.schema, generation, settings.policy, takes_late)
     quarantine = quarantine_of(fs, layout, settings) if spec.bad_rows.allows_any else None
     metrics = options.metrics.stream(str(settings.table), run.log, run.watch)
     metrics.on_disk(fs, layout, settings.policy, run.opened_s)
@@ -401,7 +394,7 @@ def _ready(app: Application, run: StreamRun, query_id: str) -> _ReadyTable:
         report=reporter.source,
         warn=reporter.warn,
     )
-    return _ReadyTable(run, FeedTable(run.log, target, plan), decode, quarantine, reporter, metrics)
+    return _ReadyTable(run, FeedTable(run.log, run.target, plan), decode, quarantine, reporter, metrics)
 
 
 def _trigger(settings: StreamSettings, *, once: bool) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 from sparkhaven.writers.quarantine.changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome
@@ -112,6 +113,14 @@ class StreamRun:
         """The stream in lines for people: with its table, where the feed has several."""
         several = len(self.settings.spec.fed_tables) > 1
         return f"{self.name} {self.settings.spec.table}" if several else self.name
+
+    @property
+    def target(self) -> StreamTarget:
+        """What tasks are told of where they write."""
+        settings, generation, late = self.settings, self.log.state.generation, self.settings.spec.partition.takes_late
+        return StreamTarget(
+            self.place.layout, settings.table, self.name, self.schema, generation, settings.policy, late
+        )
 
     def listener(self, progress: Progress) -> Callable[[Mapping[str, Any]], None]:
         """What receives the reports of the source, and reports every file that is not ingested."""

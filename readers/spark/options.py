@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sparkhaven.readers.spark import option_texts
 from sparkhaven.readers.spark.option_texts import (
@@ -27,6 +27,9 @@ from sparkhaven.store.scan.checksums import ChecksumVerify, chosen_mode
 from sparkhaven.store.scan.selection import Tier, check_tier
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.null_char import chosen_null_char
+
+if TYPE_CHECKING:
+    from sparkhaven.readers.arrow.pinned_table import PinnedTable
 
 Instants = Literal["timestamp", "long", "timestamp-truncate"]
 Chars = Literal["string", "int"]
@@ -83,6 +86,21 @@ class ReadOptions:
     def place(self) -> TablePlace:
         """Where the table is."""
         return TablePlace(Fs(), Layout(self.root, self.user_intraday), TableName.parse(self.name))
+
+    def pinned(self) -> PinnedTable:
+        """The snapshot to read. Raises what ``open_place`` raises."""
+        from sparkhaven.readers.arrow.opening import open_place
+        from sparkhaven.readers.arrow.snapshot import pinned_of
+
+        table = open_place(
+            self.place,
+            epoch=self.epoch,
+            as_of=self.as_of,
+            checksum_verify=self.checksum_verify,
+            null_char=self.null_char,
+            skip_set_aside=self.skip_set_aside,
+        )
+        return pinned_of(table)
 
 
 def read_options(options: Mapping[str, str], environ: Mapping[str, str], *, stream: bool | None = None) -> ReadOptions:

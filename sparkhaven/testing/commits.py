@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Mapping, Sequence
 
@@ -24,9 +22,8 @@ from sparkhaven.writers.task.target import StreamTarget
 
 def open_log(fs: Fs, layout: Layout, schema: TableSchema, stream: str) -> StreamLog:
     """The log of a stream of this table, held by this process."""
-    table, here = TableName(schema.namespace, schema.name), (os.getpid(), socket.gethostname())
-    pid, host = here
-    return StreamLog.open(StreamPlace(fs, layout, table, stream), Opening(schema, "test", time.time, pid, host))
+    table = TableName(schema.namespace, schema.name)
+    return StreamLog.open(StreamPlace(fs, layout, table, stream), Opening(schema, "test", time.time))
 
 
 def commit_splits(

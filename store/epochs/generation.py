@@ -6,9 +6,11 @@ between nobody holds the lock: who opens the stream then begins a later generati
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
@@ -45,7 +47,7 @@ REMOVED = "these epochs are of a stream of this name that was removed"
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Who opens a stream, when and how.
+    """Who opens a stream, when and how. ``pid`` and ``host``: default: this process.
 
     ``schema`` and ``rule`` None: maintenance, which keeps those of the log. ``accept_rule``: the rule may be another
     one than that of the log.
@@ -55,8 +57,8 @@ class Opening:
     schema: TableSchema | None
     query_id: str
     clock: Callable[[], float]
-    pid: int
-    host: str
+    pid: int = field(default_factory=os.getpid)
+    host: str = field(default_factory=socket.gethostname)
     retention: Retention = DEFAULTS
     rule: PartitionRule | None = None
     accept_rule: bool = False

@@ -7,8 +7,6 @@ the beginning of its source. The steps are those of ``store.epochs.recovery.remo
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -65,7 +63,7 @@ def remove_stream(place: StreamPlace, *, clock: Callable[[], float], dry_run: bo
             take_lock(place.fs, lock_path).release()  # refuses before anything is changed
             if place.fs.stat(place.merges) is not None:
                 held.enter_context(lock_table(place))
-            opening = Opening(None, "removal", clock, os.getpid(), socket.gethostname())
+            opening = Opening(None, "removal", clock)
             opened = open_generation(place, opening)
             held.enter_context(opened.lock)
         except LockLostError as error:

@@ -13,7 +13,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext, json_text, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
-from sparkhaven.jobs.operations.comparing import AskedComparison, compare_roots
+from sparkhaven.jobs.operations.comparing import ComparisonRequest, compare_roots
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
 from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison
@@ -111,7 +111,7 @@ def compare(
     --epochs compares what a range of epochs of one stream has added, here and there. The epoch before it must be kept
     by both roots. Rows are read only where lengths or checksums in the commit logs differ, before the range or after.
     """
-    asked = AskedComparison(names or (), every_row, epochs, named)
+    asked = ComparisonRequest(names or (), every_row, epochs, named)
     progress = cli.note if cli.verbose else lambda _: None
     for done in compare_roots(cli.database(), other_root, asked, progress):
         name, error = str(done.table), done.error

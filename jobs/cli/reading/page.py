@@ -12,7 +12,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import help_end
-from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.jobs.monitor.page.document import page as document
 from sparkhaven.jobs.monitor.page.pictures import Drawings, require_library
 from sparkhaven.jobs.monitor.page.server import LOOPBACK, PageCache, own_hosts, serving
@@ -106,7 +106,7 @@ def _is_given(ctx: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> Asked:
+def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> PageScope:
     """Tables and stream files of the command line. TableNotFoundError, and the first error of a stream file."""
     files = [local_path(word) for word in words if word.endswith(".toml")]
     tables = [TableName.parse(word) for word in words if not word.endswith(".toml")]
@@ -115,4 +115,4 @@ def _asked(fs: Fs, layout: Layout, words: list[str], hours: float) -> Asked:
         raise unread[0].error
     for name in (*tables, *(feed.table for feed in feeds)):
         load_deployed(TablePlace(fs, layout, name))
-    return Asked(tuple(tables), tuple(feeds), hours)
+    return PageScope(tuple(tables), tuple(feeds), hours)

@@ -112,13 +112,13 @@ def requeue(
     Rows that are still bad stay in the quarantine. The current schema and stream file apply. The stream must not be
     running.
     """
-    from sparkhaven.jobs.operations.quarantine import AskedRequeue
+    from sparkhaven.jobs.operations.quarantine import RequeueRequest
     from sparkhaven.jobs.operations.quarantine import requeue as requeue_rows
     from sparkhaven.jobs.operations.requeue import Requeued
 
     done, where = Requeued(), stream.place(cli)
     try:
-        requeue_rows(where, AskedRequeue(rows.chosen("pending"), stream_file, repaired, dry_run), done)
+        requeue_rows(where, RequeueRequest(rows.chosen("pending"), stream_file, repaired, dry_run), done)
     except (SparkhavenError, OSError):
         if done.epochs:
             _show_requeued(cli, where.stream, done, dry_run)

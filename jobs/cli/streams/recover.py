@@ -15,9 +15,9 @@ from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.recovering import (
-    AskedRecovery,
     RecoveredStream,
     Recovery,
+    RecoveryRequest,
     parse_choice,
     recover_streams,
 )
@@ -93,7 +93,7 @@ def recover(
     --taken-until (files) give the positions. --accept-positions keeps the known ones. Without a choice the stream
     ingests nothing until a second call makes one. The old files are kept in .streams/.replaced-N.
     """
-    asked = AskedRecovery(name, stream, quarantine or (), rebuild.from_locations, rebuild.choice, dry_run)
+    asked = RecoveryRequest(name, stream, quarantine or (), rebuild.from_locations, rebuild.choice, dry_run)
     done = recover_streams(cli.database(), asked, cli.note)
     if done.rebuilt is not None and done.dry_run:
         cli.result({"rebuilt": asdict(done.rebuilt), "dry_run": True}, "dry run: nothing was changed")

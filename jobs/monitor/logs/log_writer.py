@@ -11,7 +11,6 @@ for a process that only holds it.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 import time
@@ -256,9 +255,7 @@ def _open(
         try:
             return StreamLog.open(
                 StreamPlace(fs, layout, table.table, stream_name(number)),
-                Opening(
-                    schema=schema, query_id=run_id, clock=clock, pid=os.getpid(), host=socket.gethostname(), rule=BY_DAY
-                ),
+                Opening(schema, run_id, clock, rule=BY_DAY),
             )
         except LockLostError:
             number += 1

@@ -52,7 +52,7 @@ class PageLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageScope:
     """What a page is about. ``tables``: empty for those with the newest epochs; ``feeds``: streams to ask for lag."""
 
     tables: Sequence[TableName] = ()
@@ -66,7 +66,7 @@ class FactCollector:
 
     fs: Fs
     layout: Layout
-    asked: Asked
+    asked: PageScope
     clock: Callable[[], float]
     host: str
     environ: Mapping[str, str]

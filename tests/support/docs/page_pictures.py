@@ -14,7 +14,7 @@ from itertools import groupby, takewhile
 from pathlib import Path
 
 from demo.feed import TABLE, rows
-from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.jobs.monitor.page.document import page
 from sparkhaven.jobs.monitor.page.pictures import Drawings
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LocationReport
@@ -77,7 +77,7 @@ def main() -> None:
         root, file = Path(base) / "demo-db", Path(base) / "page.html"
         write_january(root, time.time() - 200)
         merge_some(root)
-        collector = FactCollector(Fs(), Layout(root), Asked(hours=HOURS), time.time, HOST, os.environ)
+        collector = FactCollector(Fs(), Layout(root), PageScope(hours=HOURS), time.time, HOST, os.environ)
         file.write_bytes(page(collector.collect(), Drawings()))
         with browsing() as browser:
             for name, scheme, section in PICTURES:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
@@ -106,7 +106,7 @@ def _undamaged(root: Path) -> tuple[frozenset[Counted], frozenset[str]]:
 
 def _facts(root: Path) -> tuple[frozenset[Counted], frozenset[str]]:
     """Rows by table, date and source, and what is said of errors; nothing of the machine."""
-    collector = FactCollector(Fs(), Layout(root), Asked(), lambda: NOW_S, "here", {}, _machine=(NOW_S, []))
+    collector = FactCollector(Fs(), Layout(root), PageScope(), lambda: NOW_S, "here", {}, _machine=(NOW_S, []))
     facts = collector.collect()
     told = {error.what for table in facts.tables for error in table.errors}
     errors = {what for what in told if not what.startswith("row rejected")}  # which no damage has done

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector
+from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.store.epochs.files.failure_note import StreamFailure, encode_failure, read_failure
 from sparkhaven.store.epochs.files.lock import take_lock
 from sparkhaven.store.errors import CorruptFileError
@@ -121,7 +121,7 @@ def test_a_stream_that_never_had_an_epoch_is_seen_too(site: Site) -> None:
 def test_the_page_shows_it_without_values(site: Site) -> None:
     bad_rows(site)
     site.ingest(code=1)
-    facts = FactCollector(Fs(), Layout(site.root), Asked(), lambda: 2e9, "here", {}).collect()
+    facts = FactCollector(Fs(), Layout(site.root), PageScope(), lambda: 2e9, "here", {}).collect()
     (table,) = facts.tables
     (error,) = table.errors
     assert error.where == f"{TABLE} s" and "more bad rows" in error.what and "secret" not in repr(facts)

@@ -17,7 +17,7 @@ from sparkhaven.jobs.monitor import dates
 from sparkhaven.jobs.monitor.dates import Cell
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding
 from sparkhaven.jobs.monitor.page import collect
-from sparkhaven.jobs.monitor.page.collect import Asked, FactCollector, PageLimits, page_table
+from sparkhaven.jobs.monitor.page.collect import FactCollector, PageLimits, PageScope, page_table
 from sparkhaven.jobs.monitor.page.document import page
 from sparkhaven.jobs.monitor.page.pictures import Drawings
 from sparkhaven.jobs.monitor.page.summary import PageFacts, PageTable
@@ -54,10 +54,12 @@ class Watched(QuickFs):
 
 
 def collector(
-    root: Path, fs: Fs | None = None, *, now: float = NOW, asked: Asked | None = None, **limits: int
+    root: Path, fs: Fs | None = None, *, now: float = NOW, asked: PageScope | None = None, **limits: int
 ) -> FactCollector:
     environ: Mapping[str, str] = {"JAVA_HOME": "/no/such/jdk", "HOME": os.environ.get("HOME", "/")}
-    return FactCollector(fs or Fs(), Layout(root), asked or Asked(), lambda: now, "here", environ, PageLimits(**limits))
+    return FactCollector(
+        fs or Fs(), Layout(root), asked or PageScope(), lambda: now, "here", environ, PageLimits(**limits)
+    )
 
 
 def one(found: PageFacts) -> PageTable:
@@ -264,7 +266,7 @@ def test_an_empty_root_and_one_with_many_tables(tmp_path: Path) -> None:
         os.utime(log, (1_700_000_000 + number, 1_700_000_000 + number))
     found = collector(tmp_path / "db", tables=2).collect()
     assert [table.name for table in found.tables] == ["NS.T2", "NS.T3"] and found.others == ("NS.T0", "NS.T1")
-    named = collector(tmp_path / "db", asked=Asked([table.table for table in made]), tables=2).collect()
+    named = collector(tmp_path / "db", asked=PageScope([table.table for table in made]), tables=2).collect()
     assert len(named.tables) == 4 and named.others == ()
 
 
