@@ -123,7 +123,7 @@ class CliContext:
         """Prints an error as ``report`` does, and goes on; its exit code is that of the command if it is the first."""
         self.fails(report(self, as_ours(error), **about))
 
-    def failed(self, where: str, error: Exception) -> dict[str, Any]:
+    def failed(self, where: str, error: Exception) -> dict[str, object]:
         """Prints an error of a part as a message, and goes on like ``report``; the error as part of a result."""
         known = as_ours(error)
         self.note(f"{where}: {known}")
