@@ -29,15 +29,14 @@ from sparkhaven.readers.live.live_column import LiveColumn, Plain, ServedSchema,
 from sparkhaven.readers.live.shown_locations import Committed, Held, LiveLocation, Mapped, ShownPlaces, Update
 from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.pins import Pin
-from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
+from sparkhaven.store.epochs.reading.log_reader import read_on, read_rollbacks
 from sparkhaven.store.epochs.reading.stream_state import Loaded, list_streams, load_read
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, WithdrawRecord, decode
+from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.epochs.state.replay import StreamState, grown
 from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import (
-    CorruptFileError,
     FormatError,
     SchemaMismatchError,
     SnapshotMovedError,
@@ -45,7 +44,7 @@ from sparkhaven.store.errors import (
     replaced,
 )
 from sparkhaven.store.expressions.predicate.nodes import Key, Lookup
-from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
+from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import LocationKey
@@ -77,8 +76,7 @@ class Follower:
     """The newest state of one stream. Raises what ``load_read`` raises; not thread-safe."""
 
     _seen: tuple[Stat | None, Stat | None]
-    _last: int
-    _mark: bytes
+    _end: tuple[int, bytes]
     _removals_end: int
 
     def __init__(self, place: StreamPlace) -> None:
@@ -147,21 +145,11 @@ class Follower:
 
     def _appended(self) -> list[Record] | None:
         """The records after the last known one; None: the log does not continue from there."""
-        stat = self._place.fs.stat(self._log)
-        if stat is None or not self._mark or stat.size < self._last + FRAME.size:
+        more = read_on(self._place, self._end, self.state.n)
+        if more is None:
             return None
-        try:
-            data = self._place.fs.read_range(self._log, self._last, stat.size - self._last)
-        except (CorruptFileError, FileNotFoundError):
-            return None  # replaced by a shorter one just now
-        frames = scan(data, 0)
-        if data[: FRAME.size] != self._mark or not frames.frames or frames.beyond:
-            return None
-        records = [decode(log_frame.payload, self._log) for log_frame in frames.frames[1:]]
-        if [record.n for record in records] != list(range(self.state.n + 1, self.state.n + 1 + len(records))):
-            return None
-        last = frames.frames[-1]
-        self._last, self._mark = self._last + last.offset, frame(last.payload)[: FRAME.size]
+        records, end = more
+        self._end = end.last
         return records
 
     def _again(self) -> LocationChanges:
@@ -182,7 +170,7 @@ class Follower:
             self._place.fs.stat(self._removals),
         )  # before reading: later is read again
         self._loaded: Loaded = load_read(self._place)
-        self._last, self._mark = self._loaded.found.last
+        self._end = self._loaded.found.last
         self._removals_end = self._loaded.removals_end
         self._committed_ms = 0
 

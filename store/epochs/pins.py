@@ -23,7 +23,7 @@ from weakref import WeakSet
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.reading.log_reader import read_rollbacks
+from sparkhaven.store.epochs.reading.log_reader import frames_on, read_rollbacks
 from sparkhaven.store.epochs.reading.state_cache import newest_state
 from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
 from sparkhaven.store.epochs.state.file_positions import FileWindow
@@ -34,9 +34,9 @@ from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase, aside_name
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
-from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
+from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import FRAME, frame, refuse_damage, scan
+from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -174,7 +174,7 @@ class Pin:
                 self._removed = dict.fromkeys(self.state.locations, RemovalPhase.DELETE)
                 self._seen = None
                 return
-            pairs = None if stat is None else self._appended(stat.size)
+            pairs = None if stat is None else self._appended()
             older = restored(self._all() if pairs is None else pairs, self.state.epoch)
             if older is not None:
                 self._restored = older if self._restored is None else min(older, self._restored)
@@ -195,22 +195,14 @@ class Pin:
         """Whether the stream was removed since, where it has no log; else the log is lost."""
         return not self.state.locations or read_removed(self._place.of_stream(self.state.stream)) is not None
 
-    def _appended(self, size: int) -> RolledBack | None:
+    def _appended(self) -> RolledBack | None:
         """Rollbacks after the last known frame; None if the log does not continue from there."""
-        if not self._mark or size < self._last + FRAME.size:
+        more = frames_on(self._place.of_stream(self.state.stream), (self._last, self._mark))
+        if more is None:
             return None
-        try:
-            data = self._place.fs.read_range(self._log, self._last, size - self._last)
-        except (CorruptFileError, FileNotFoundError):
-            return None  # just replaced by a shorter one
-        scanned = scan(data, 0)
-        if data[: FRAME.size] != self._mark or not scanned.frames or scanned.beyond:
-            return None
-        newest = scanned.frames[-1]
-        self._last, self._mark = self._last + newest.offset, frame(newest.payload)[: FRAME.size]
-        rollbacks = (
-            decode(part.payload, self._log) for part in scanned.frames[1:] if ROLLBACK in written(part.payload)
-        )
+        frames, end = more
+        self._last, self._mark = end.last
+        rollbacks = (decode(part.payload, self._log) for part in frames if ROLLBACK in written(part.payload))
         return tuple((record.to, record.epoch) for record in rollbacks if isinstance(record, RollbackRecord))
 
     def _all(self) -> RolledBack:

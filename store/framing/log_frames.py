@@ -120,34 +120,23 @@ def scan(data: bytes, start: int = HEADER.size) -> Scan:
 
 def walk(source: ByteSource, start: int = HEADER.size) -> Iterator[Frame]:
     """Sound frames from ``start`` to the first damage or the end; holds one of them, and ``PIECE`` bytes, at a time."""
-    piece, base, offset = b"", start, start
-    while True:
-        if offset + FRAME.size > base + len(piece):
-            piece, base = source.read(offset, PIECE), offset
-            if len(piece) < FRAME.size:
-                return
-        length, _ = FRAME.unpack_from(piece, offset - base)
-        end = offset + FRAME.size + length
-        if end > source.size:
-            return
-        if end > base + len(piece):
-            piece, base = source.read(offset, max(PIECE, end - offset)), offset
-        if _end_of(piece, offset - base) is None:
-            return
-        yield Frame(offset, end, piece[offset + FRAME.size - base : end - base])
-        offset = end
+    for offset, end, payload in _bounds(source, start, zlib.crc32):
+        yield Frame(offset, end, payload or source.read(offset + FRAME.size, end - offset - FRAME.size))
 
 
 def survey(source: ByteSource, start: int = HEADER.size, crc32: Crc32 = zlib.crc32) -> Survey:
     """Reads every frame from ``start``; never raises, the caller checks the result. ``crc32``: as that of zlib."""
     end, last = start, None
-    for offset, stop in _bounds(source, start, crc32):
+    for offset, stop, _ in _bounds(source, start, crc32):
         end, last = stop, offset
     return _ending(source, end, last)
 
 
-def _bounds(source: ByteSource, start: int, crc32: Crc32) -> Iterator[tuple[int, int]]:
-    """Where the frames of ``walk`` begin and end; holds ``PIECE`` bytes at a time, however long a frame is."""
+def _bounds(source: ByteSource, start: int, crc32: Crc32) -> Iterator[tuple[int, int, bytes]]:
+    """Where sound frames begin and end, and the payload of one that is held as a whole; of a longer one nothing.
+
+    Holds ``PIECE`` bytes at a time, however long a frame is.
+    """
     piece, base, offset = b"", start, start
     while True:
         if offset + FRAME.size > base + len(piece):
@@ -169,7 +158,8 @@ def _bounds(source: ByteSource, start: int, crc32: Crc32) -> Iterator[tuple[int,
             position = stop
         if computed != expected:
             return
-        yield offset, end
+        held = offset + FRAME.size - base
+        yield offset, end, bytes(piece[held : end - base]) if held >= 0 else b""
         offset = end
 
 

@@ -108,20 +108,35 @@ def read_newest(place: StreamPlace, *, reports: bool = True, cached: bool = True
     return (opened.head and _from_head(place, opened, opened.head, reports, rescue)) or _from_checkpoint(_files(opened))
 
 
-def read_on(place: StreamPlace, before: Survey, n: int) -> tuple[tuple[Record, ...], Survey] | None:
-    """The records after number ``n``, which was the last one when the log ended as it did ``before``, and its end now.
+def frames_on(place: StreamPlace, last: tuple[int, bytes]) -> tuple[list[Frame], Survey] | None:
+    """The frames of a log after ``last``, its last known one, and its end now.
 
-    None where it does not go on from there. CorruptFileError: a record is missing.
+    None where the log does not go on from there: it was replaced, or is damaged.
     """
-    path, (offset, mark) = place.stream_log, before.last
+    offset, mark = last
     try:
-        source = place.fs.open(path)
+        source = place.fs.open(place.stream_log)
     except FileNotFoundError:
         return None
     if not mark or bytes(source.read(offset, len(mark))) != mark:
         return None
-    _, records, end = _decoded(path, source, before.end, n + 1, reports=True)
-    return records, end if end.last[1] else Survey(end.end, end.rest, end.beyond, before.last)
+    frames = list(walk(source, offset))
+    end = ending(source, frames[-1].end, frames[-1]) if frames else None
+    return None if end is None or end.beyond else (frames[1:], end)
+
+
+def read_on(place: StreamPlace, last: tuple[int, bytes], n: int) -> tuple[list[Record], Survey] | None:
+    """The records of a log after ``last``, which was the one of number ``n``, and its end now.
+
+    None where it does not go on from there, or a record is missing.
+    """
+    more = frames_on(place, last)
+    if more is None:
+        return None
+    frames, end = more
+    records = [decode(part.payload, f"{place.stream_log} at byte {part.offset}") for part in frames]
+    gapless = [record.n for record in records] == list(range(n + 1, n + 1 + len(records)))
+    return (records, end) if gapless else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
 from sparkhaven.store.epochs.state.log_records import CommitRecord, OpenRecord, Record, SyncRecord
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.log_frames import refuse_damage
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.places import StreamPlace
 
@@ -68,14 +67,12 @@ def _read_on(place: StreamPlace, known: _Kept, files: _Files) -> _Kept | None:
     if not _has_grown(known.files, files):
         return None
     try:
-        more = read_on(place, loaded.found, loaded.state.n)
+        more = read_on(place, loaded.found.last, loaded.state.n)
         if more is None or not all(isinstance(record, CommitRecord | OpenRecord | SyncRecord) for record in more[0]):
             return None
-        records, end = more
-        refuse_damage(end, place.stream_log)
     except CorruptFileError:
         return None  # which is told when it is read anew
-    state = loaded.state
+    (records, end), state = more, loaded.state
     state = replace(
         state, locations=state.locations.copy(), files=state.files.fork(), offsets=Offsets(dict(state.offsets.items()))
     )
