@@ -23,13 +23,17 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, TableExistsError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import BROKEN, dump, load
-from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.framing.one_record import RecordKind
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 
-MAGIC = b"SHVDRP1\n"
+KIND = RecordKind(
+    b"SHVDRP1\n",
+    "record of a dropped table",
+    "number",
+    "restore it from a copy. It says whether files of the table are still to be removed",
+)
 _FILE = re.compile(r"([1-9][0-9]{0,17})\.drop\Z")
 
 
@@ -106,28 +110,17 @@ def encode_drop(drop: TableDrop) -> bytes:
         "dates": [[d.value, d.generation, d.rows, dict(d.digests)] for d in drop.dates],
         "kept": list(drop.kept),
     }
-    return header(MAGIC, drop.number) + frame(dump(value))
+    return KIND.encode(drop.number, value)
 
 
 def decode_drop(data: bytes, where: object) -> TableDrop:
     """The inverse of ``encode_drop``. CorruptFileError: damaged; UnsupportedVersionError: of a later release."""
-    number, scanned = read_header(data, MAGIC, where), scan(data)
-    if len(scanned.frames) != 1 or scanned.rest:
-        expected = "one frame whose checksum holds, to the end of the file"
-        raise _damaged(where, expected, f"{len(scanned.frames)} frames, then {scanned.rest} bytes")
-    try:
-        drop = _from_json(load(scanned.frames[0].payload, where))
-        TableName.parse(drop.table)
-    except (*BROKEN, InvalidNameError) as error:
-        raise _damaged(where, "the fields of a record", repr(error)) from error
-    if drop.number != number:
-        raise _damaged(where, f"number {number}", f"number {drop.number}")
-    return drop
+    return KIND.decode(data, where, _from_json)
 
 
 def _from_json(value: dict[str, Any]) -> TableDrop:
     return TableDrop(
-        table=value["table"],
+        table=str(TableName.parse(value["table"])),
         number=value["number"],
         phase=DropPhase(value["phase"]),
         time_ms=value["timeMs"],
@@ -156,7 +149,9 @@ def load_drop(place: TablePlace, number: int) -> TableDrop:
     path = drop_path(place, number)
     drop = decode_drop(place.fs.read(path), path)
     if (drop.table, drop.number) != (str(place.table), number):
-        raise _damaged(path, f"drop {number} of {place.table}", f"drop {drop.number} of {drop.table}")
+        raise KIND.damaged(
+            "is in a wrong directory", path, f"drop {number} of {place.table}", f"drop {drop.number} of {drop.table}"
+        )
     return drop
 
 
@@ -199,13 +194,3 @@ def is_doomed(place: TablePlace) -> bool:
     with suppress(CorruptFileError, UnsupportedVersionError):
         return place.fs.stat(place.schema) is None and doomed(place) is not None
     return False
-
-
-def _damaged(where: object, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        "record of a dropped table is damaged",
-        where=f"{where} at byte {HEADER.size}",
-        expected=expected,
-        found=found,
-        hint="restore it from a copy. It says whether files of the table are still to be removed",
-    )

@@ -34,8 +34,7 @@ from typing import Any
 
 from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import CorruptFileError, LockLostError
-from sparkhaven.store.framing.canonical import BROKEN, dump, load
-from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.framing.one_record import RecordKind
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.merge_run import (
@@ -102,7 +101,12 @@ def decode_corrections(entries: Iterable[Sequence[Any]]) -> tuple[ColumnCorrecti
     return tuple(ColumnCorrection(*entry) for entry in entries)
 
 
-MAGIC = b"SHVMRG3\n"
+KIND = RecordKind(
+    b"SHVMRG3\n",
+    "merge record",
+    "generation",
+    "run `sparkhaven inspect {}` and restore it from a copy. No other file has its content",
+)
 NO_ROWS = "0" * 32
 """The digest of no rows."""
 REMEMBERED_BYTES = 1 << 18  # of a record
@@ -246,7 +250,7 @@ def merged_rows(record: MergeRecord | None) -> dict[InputKey, int]:
 
 def encode_record(record: MergeRecord) -> bytes:
     """The bytes of a record file; the same record gives the same bytes."""
-    return header(MAGIC, record.generation) + frame(dump(_to_json(record)))
+    return KIND.encode(record.generation, _to_json(record))
 
 
 def decode_record(data: bytes, where: object) -> MergeRecord:
@@ -258,23 +262,7 @@ def decode_record(data: bytes, where: object) -> MergeRecord:
 
 
 def _decoded(data: bytes, where: object) -> MergeRecord:
-    generation = read_header(data, MAGIC, where)
-    scanned = scan(data)
-    if len(scanned.frames) != 1 or scanned.rest:
-        raise _corrupt(
-            "merge record is cut short or damaged",
-            where,
-            HEADER.size,
-            "one frame whose checksum holds, to the end of the file",
-            f"{len(scanned.frames)} frames, then {scanned.rest} bytes",
-        )
-    try:
-        record = _from_json(load(scanned.frames[0].payload, where))
-    except BROKEN as error:
-        raise _corrupt("merge record has other content", where, HEADER.size, "its fields", repr(error)) from error
-    if record.generation != generation:
-        raise _corrupt("merge record contradicts itself", where, 8, generation, record.generation)
-    return record
+    return KIND.decode(data, where, _from_json)
 
 
 _remembered = lru_cache(maxsize=64)(_decoded)
@@ -316,7 +304,7 @@ def load_record(place: TablePlace, value: str, generation: int) -> MergeRecord:
     record = decode_record(place.fs.read(path), path)
     named = (record.table, record.value, record.generation)
     if named != (str(place.table), value, generation):
-        raise _corrupt("merge record is in a wrong directory", path, 0, (str(place.table), value, generation), named)
+        raise KIND.damaged("is in a wrong directory", path, (str(place.table), value, generation), named)
     return record
 
 
@@ -362,16 +350,6 @@ def _missing(path: object, expected: str) -> CorruptFileError:
         expected=expected,
         found="no such record",
         hint="restore the directory of the date below .merges from a copy. History itself was not changed",
-    )
-
-
-def _corrupt(what: str, where: object, byte: int, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        what,
-        where=f"{where} at byte {byte}",
-        expected=expected,
-        found=found,
-        hint=f"run `sparkhaven inspect {where}` and restore it from a copy. No other file has its content",
     )
 
 

@@ -27,14 +27,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.framing.canonical import BROKEN, dump, load
-from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.errors import ValidationFailedError
+from sparkhaven.store.framing.one_record import RecordKind
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import ValidatorRule
 
-MAGIC = b"SHVVAL1\n"
+KIND = RecordKind(b"SHVVAL1\n", "validation result", "generation", "validate the date again, which replaces it")
 FULL_DATABASE, FULL_INTRADAY, SIMPLE_TABLE = "FULL_DATABASE", "FULL_INTRADAY", "SIMPLE_TABLE"
 Evidence = int | float | str | None
 
@@ -142,7 +141,7 @@ def encode_validation(validation: Validation) -> bytes:
         "results": results,
         **({"modes": list(validation.modes)} if validation.modes else {}),
     }
-    return header(MAGIC, validation.generation) + frame(dump(payload))
+    return KIND.encode(validation.generation, payload)
 
 
 def _plain(value: Evidence) -> Evidence:
@@ -151,31 +150,22 @@ def _plain(value: Evidence) -> Evidence:
 
 def decode_validation(data: bytes, where: object) -> Validation:
     """A validation from the bytes of its file; CorruptFileError with the byte, or UnsupportedVersionError."""
-    generation = read_header(data, MAGIC, where)
-    scanned = scan(data)
-    if len(scanned.frames) != 1 or scanned.rest:
-        expected = "one frame whose checksum holds, to the end of the file"
-        rest = f"{len(scanned.frames)} frames, {scanned.rest} bytes"
-        raise _corrupt("is cut short or damaged", where, expected, rest)
-    try:
-        payload = load(scanned.frames[0].payload, where)
-        validation = Validation(
-            payload["table"],
-            payload["value"],
-            payload["generation"],
-            payload["rows"],
-            tuple(_result(entry) for entry in payload["results"]),
-            payload["epochs"],
-            payload["binding"],
-            payload["tolerant"],
-            payload["timeMs"],
-            tuple(payload.get("modes", ())),
-        )
-    except BROKEN as error:
-        raise _corrupt("has other content", where, "its fields", repr(error)) from error
-    if validation.generation != generation:
-        raise _corrupt("contradicts itself", where, generation, validation.generation)
-    return validation
+    return KIND.decode(data, where, _from_json)
+
+
+def _from_json(payload: dict[str, Any]) -> Validation:
+    return Validation(
+        payload["table"],
+        payload["value"],
+        payload["generation"],
+        payload["rows"],
+        tuple(_result(entry) for entry in payload["results"]),
+        payload["epochs"],
+        payload["binding"],
+        payload["tolerant"],
+        payload["timeMs"],
+        tuple(payload.get("modes", ())),
+    )
 
 
 def _result(entry: list[Any]) -> RuleResult:
@@ -183,16 +173,6 @@ def _result(entry: list[Any]) -> RuleResult:
     if passed not in (True, False, None):
         raise ValueError(passed)
     return RuleResult(rule, column, measured, lower, upper, passed, message, mode)
-
-
-def _corrupt(what: str, where: object, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        f"validation result {what}",
-        where=f"{where} at byte {HEADER.size}",
-        expected=expected,
-        found=found,
-        hint="validate the date again, which replaces it",
-    )
 
 
 def store_validation(place: TablePlace, validation: Validation) -> None:
@@ -207,5 +187,5 @@ def load_validation(place: TablePlace, record: MergeRecord) -> Validation | None
     validation = decode_validation(place.fs.read(path), path)
     named = (validation.table, validation.value, validation.generation)
     if named != (str(place.table), record.value, record.generation):
-        raise _corrupt("is in a wrong directory", path, (str(place.table), record.value, record.generation), named)
+        raise KIND.damaged("is in a wrong directory", path, (str(place.table), record.value, record.generation), named)
     return validation

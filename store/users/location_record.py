@@ -14,13 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BROKEN, dump, load
-from sparkhaven.store.framing.log_frames import HEADER, frame, header, read_header, scan
+from sparkhaven.store.framing.one_record import RecordKind
 from sparkhaven.store.layout import LocationKey, check_partition
 from sparkhaven.store.types.committed_columns import FileState
 
-MAGIC = b"SHVUSR1\n"
+KIND = RecordKind(
+    b"SHVUSR1\n",
+    "record of the locations of a user table",
+    "save",
+    "restore the file from a copy, or save the table again with mode replace",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +60,12 @@ def encode_locations(record: LocationRecord) -> bytes:
         ],
         "replaced": [[key.internal, key.value, time_ms] for key, time_ms in sorted(record.replaced.items())],
     }
-    return header(MAGIC, record.save) + frame(dump(content))
+    return KIND.encode(record.save, content)
 
 
 def decode_locations(data: bytes, where: object) -> LocationRecord:
     """The record in the bytes of a file. CorruptFileError: damaged. UnsupportedVersionError: of a later release."""
-    save = read_header(data, MAGIC, where)
-    scanned = scan(data)
-    if len(scanned.frames) != 1 or scanned.rest:
-        raise _corrupt(
-            where,
-            "one frame whose checksum holds, to the end of the file",
-            f"{len(scanned.frames)} frames, then {scanned.rest} bytes",
-        )
-    try:
-        record = _record(load(scanned.frames[0].payload, where))
-    except BROKEN as error:
-        raise _corrupt(where, "the fields of a record", repr(error)) from error
-    if record.save != save:
-        raise _corrupt(where, f"save {save}, as the header says", f"save {record.save}")
-    return record
+    return KIND.decode(data, where, _record)
 
 
 def _record(content: dict[str, Any]) -> LocationRecord:
@@ -95,13 +84,3 @@ def _record(content: dict[str, Any]) -> LocationRecord:
 def _key(internal: str, value: str) -> LocationKey:
     """A name that cannot be one of ours is damage: it must not lead out of the tree."""
     return LocationKey(check_partition("internal partition", internal), check_partition("partition value", value))
-
-
-def _corrupt(where: object, expected: object, found: object) -> CorruptFileError:
-    return CorruptFileError(
-        "the record of the locations of a user table is damaged",
-        where=f"{where} at byte {HEADER.size}",
-        expected=expected,
-        found=found,
-        hint="restore the file from a copy, or save the table again with mode replace",
-    )

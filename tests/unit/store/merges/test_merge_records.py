@@ -11,7 +11,7 @@ from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import (
-    MAGIC,
+    KIND,
     MergeInput,
     MergeOutput,
     MergeRecord,
@@ -137,4 +137,4 @@ def test_a_proof_holds_only_when_all_is_equal() -> None:
 
 def test_java_knows_the_form_of_the_records() -> None:
     source = (REPOSITORY / "java/io/sparkhaven/spark/snapshot/HistoryNames.java").read_text(encoding="utf-8")
-    assert f'MAGIC = "{MAGIC.decode().rstrip()}\\n"' in source
+    assert f'MAGIC = "{KIND.magic.decode().rstrip()}\\n"' in source
