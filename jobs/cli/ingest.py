@@ -41,7 +41,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
-from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
+from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sparkhaven.store.epochs.files.published_size import physical_size
 from sparkhaven.store.epochs.reading.stream_state import newest_states
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.io.fs import Fs, stats_below
 from sparkhaven.store.layout import without_generation
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Snapshot, make_plan

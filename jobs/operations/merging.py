@@ -16,7 +16,7 @@ from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge,
 from sparkhaven.jobs.settings.keywords import Names
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import SettingsError, TableNotFoundError
-from sparkhaven.store.io.early_sync import SYNC_MODES, SyncMode
+from sparkhaven.store.io.sync import SYNC_MODES, SyncMode
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import begin_of, range_of

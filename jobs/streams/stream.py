@@ -43,7 +43,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, require_writable
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent
-from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
+from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTable, FeedTables, StreamPlan, StreamTotals
 from sparkhaven.writers.quarantine.table import Quarantine

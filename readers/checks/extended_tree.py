@@ -19,8 +19,7 @@ from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord

@@ -24,8 +24,7 @@ from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.format.table.tbl import decode_tbl, definition_name
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import OVR, committed_column, open_parquet

@@ -40,8 +40,7 @@ from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, LocationKey, Tab
 from sparkhaven.store.merges.dropped_tables import drop_numbers, drop_path, dropped_tables, load_drop
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_in
-from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
-from sparkhaven.store.schema.deployed.schema_versions import definitions
+from sparkhaven.store.schema.deployed.deploy import definitions, load_deployed, standing_tables
 from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.user_table import (

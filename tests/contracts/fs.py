@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.fs import SMALL_FILE, SYNCFS_FROM, Fs
+from sparkhaven.store.io.fs import SMALL_FILE, SYNCFS_FROM, Fs, files_below, stats_below
 from sparkhaven.store.io.open_files import HELD_FROM
-from sparkhaven.store.io.walking import files_below, stats_below
 from tests.support.disks.contents import hidden
 from tests.support.witness.damage import permissions_hold
 

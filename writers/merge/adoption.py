@@ -28,8 +28,7 @@ from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, Ta
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import definition_name
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import (
     DateHistory,
@@ -57,8 +56,7 @@ from sparkhaven.store.scan.ranges import refuse_doubled
 from sparkhaven.store.scan.seen_history import SeenDate, known_values, refuse_lost, see_date
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions
-from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.deployed.schema_versions import definitions
+from sparkhaven.store.schema.deployed.deploy import definitions, load_deployed
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import store_entries

@@ -22,8 +22,8 @@ from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_remov
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import remove_empty
 from sparkhaven.store.errors import LockLostError, RetryableStorageError, SettingsError
+from sparkhaven.store.io.fs import stats_below
 from sparkhaven.store.io.system_errors import as_ours
-from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.merges.dropped_tables import (
     DroppedHistory,
     DroppedStream,

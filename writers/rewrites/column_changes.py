@@ -14,7 +14,7 @@ from zlib import crc32
 import pyarrow as pa
 
 from sparkhaven.store.errors import SettingsError, meant
-from sparkhaven.store.expressions.value_expression import ValueExpression, parse_value
+from sparkhaven.store.expressions.predicate.expression import ValueExpression, parse_value
 from sparkhaven.store.types.datatypes import is_known
 from sparkhaven.store.types.model import Column, Kind, TableSchema
 

@@ -21,10 +21,9 @@ from threading import Lock
 
 from sparkhaven.store.epochs.files.published_size import data_start
 from sparkhaven.store.errors import CorruptFileError, LockLostError, SparkhavenError
-from sparkhaven.store.io.fs import Fs, SyncGuard
+from sparkhaven.store.io.fs import Fs, SyncGuard, files_below
 from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
-from sparkhaven.store.io.walking import files_below
 from sparkhaven.store.scan.checksums import checksum, crc32, file_state
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 

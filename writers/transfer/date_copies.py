@@ -20,9 +20,8 @@ from pathlib import Path
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError, counted
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, stats_below
 from sparkhaven.store.io.system_errors import in_phase
-from sparkhaven.store.io.walking import stats_below
 from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.history import DateHistory, has_digests_of, load_history, of_now
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, lock_table, store_record, store_records

@@ -29,8 +29,7 @@ from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExists
 from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.format.parquet.trees import staged as stage_of
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.copying import locked_directory, publish, staged
 from sparkhaven.writers.transfer.export_plan import ExportOptions, ExportPlan, plan_export

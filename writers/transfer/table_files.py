@@ -44,8 +44,7 @@ from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.format.parquet.trees import MANIFEST
 from sparkhaven.store.format.table.table_size import decode
 from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.history import RowContent, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, encode_record

@@ -47,8 +47,8 @@ from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import refuse_malformed
 from sparkhaven.store.schema.deployed.deploy import load_history
-from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.schema.document.schema_file import load_schema
+from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns

@@ -25,12 +25,12 @@ from sparkhaven.jobs.operations.merging import (
 )
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.direct_io import DirectFs
-from sparkhaven.store.io.early_sync import SYNC_MODES
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.io.sync import SYNC_MODES
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
+from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MAX_SUPPLEMENTS, MergeOptions
 

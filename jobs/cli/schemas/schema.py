@@ -26,8 +26,8 @@ from sparkhaven.store.schema.deployed.deploy import Deployment, load_deployed, l
 from sparkhaven.store.schema.deployed.schema_changes import Consent, compare
 from sparkhaven.store.schema.differences import schema_differences
 from sparkhaven.store.schema.document.describe import describe, findings_text, schema_text
-from sparkhaven.store.schema.document.schema_checks import unbuilt_indexes
 from sparkhaven.store.schema.document.schema_file import check_schema, load_schema, tbl_schema
+from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
 
 

@@ -16,7 +16,7 @@ from sparkhaven.store.epochs.files.removals import read_removals
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, counted, counted_with
-from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.io.fs import stats_below
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, TableName
 from sparkhaven.store.merges.merge_run import MergePhase
 from sparkhaven.store.places import StreamPlace

@@ -1,6 +1,8 @@
 """Rows of MergeLog, ValidationLog, AdminLog and StorageLog: what one call of the command line has done.
 
 They are made from the results that the command prints as JSON, and from its errors.
+
+What the commit log has of single epochs: who made them, how much they touched, and the digest of their record.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from threading import Thread, get_ident
 from typing import Any
 
@@ -32,11 +35,12 @@ from sparkhaven.jobs.monitor.storage import (
     committed_use,
     disk_use,
 )
-from sparkhaven.store.epochs.reading.epoch_records import epoch_records
+from sparkhaven.store.epochs.reading.log_reader import read_files
+from sparkhaven.store.epochs.state.log_records import CommitRecord, RollbackRecord
 from sparkhaven.store.errors import EXIT_USAGE, InvalidNameError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.places import TablePlace
+from sparkhaven.store.places import StreamPlace, TablePlace
 
 Result = Mapping[str, Any]
 Rows = Iterator[tuple[LogTable, LogRow]]
@@ -286,3 +290,36 @@ def storage_rows(place: TablePlace, listed: int = LISTED, dates: Collection[str]
     for volume, use in sorted(usage.volumes.items()):
         looked_at = {} if usage.unlisted else {"Files": use.files, "WasteBytes": use.waste}
         yield {**named(place.table), "Volume": volume, "Bytes": use.bytes, **looked_at}
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """One epoch. ``digest``: SHA-256, in hex, of the frame of its record.
+
+    A rollback has no rows of its own, and neither schema nor query: those are None.
+    """
+
+    generation: int
+    locations: int
+    digest: str
+    rows: int | None = None
+    schema_version: int | None = None
+    query_id: str | None = None
+
+
+def epoch_records(place: StreamPlace, epochs: Collection[int]) -> dict[int, EpochRecord]:
+    """Those of these epochs that the log still has, by number; raises the errors of reading the log."""
+    files = read_files(place)
+    by_epoch: dict[int, EpochRecord] = {}
+    for record, (start, end) in zip(files.records, files.places, strict=True):
+        if not isinstance(record, CommitRecord | RollbackRecord) or record.epoch not in epochs:
+            continue
+        digest = sha256(files.opened.source.read(start, end - start)).hexdigest()
+        if isinstance(record, RollbackRecord):
+            by_epoch[record.epoch] = EpochRecord(record.generation, len(record.changed), digest)
+            continue
+        full = files.full(record)
+        batch = full.batch if isinstance(full, CommitRecord) else record.batch
+        about = batch.rows, batch.schema_version, batch.query_id
+        by_epoch[record.epoch] = EpochRecord(record.generation, len(batch.reports), digest, *about)
+    return by_epoch

@@ -50,7 +50,7 @@ from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey, check_stream
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.schema.deployed.schema_versions import definitions
+from sparkhaven.store.schema.deployed.deploy import definitions
 
 LEAST_BYTES = 1 << 20
 

@@ -20,8 +20,7 @@ from sparkhaven.store.epochs.files.failure_note import SUFFIX
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.epochs.files.removal_note import RemovedStream, write_removed
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.walking import stats_below
+from sparkhaven.store.io.fs import Fs, stats_below
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import read_ledger, write_ledger
 

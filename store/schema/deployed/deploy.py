@@ -16,12 +16,14 @@ A reader looks up the version by the SHA-256 of the schema file, so it does not 
 Also here: what this release can store of a schema, and what a table may be called; the locks around a deployment
 (of the schemas, and of running streams, which write by the version before); and whether rows may still be written by
 a schema that was deployed a moment ago.
+
+Schemas of all versions that were deployed, put together from the history, and the ``table.tbl`` of each.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -37,6 +39,7 @@ from sparkhaven.store.errors import (
     TableNotFoundError,
     UnsupportedVersionError,
 )
+from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.merges.dropped_tables import doomed, drop_path, dropped_tables, is_doomed, refuse_doomed
@@ -479,3 +482,10 @@ def _readable(column: Column, deployed: Column | None) -> bool:
     return (own.stored == declared.stored or own.widens_to(declared)) and (
         "PARTITIONING" not in kinds or len(kinds) == 1
     )
+
+
+def definitions(place: TablePlace) -> Mapping[int, bytes]:
+    """The content of ``table.tbl`` by schema version; raises what ``load_deployed`` raises."""
+    deployed = load_deployed(place)
+    contents = {v.version: encode_tbl(recorded_schema(place.table, v)) for v in load_history(place)}
+    return contents | {deployed.version: encode_tbl(deployed)}

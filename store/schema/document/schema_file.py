@@ -28,7 +28,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.differences import SchemaDifference, column_differences
 from sparkhaven.store.schema.document.column_elements import DEFAULT_CHARSET, is_identifier, read_columns
 from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
-from sparkhaven.store.schema.document.schema_checks import check_indexes, check_rules
+from sparkhaven.store.schema.document.validator_rules import check_indexes, check_rules
 from sparkhaven.store.schema.document.vocabulary import (
     EXTENDED_TYPES,
     MERGE_CODECS,

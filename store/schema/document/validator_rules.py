@@ -1,12 +1,15 @@
 """The rules that a ``Validator`` may hold: one row per rule, with its attributes and the columns that it applies to.
 
 Attributes that the rows do not list: ``modes`` (where a rule runs) is allowed on every rule.
+
+Data indexes and validation rules of a ``Table`` element (E141 to E151).
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -17,7 +20,7 @@ from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
 from sparkhaven.store.types.codings.local_date import LocalDateCoding
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.model import Column
+from sparkhaven.store.types.model import KEYS, Column, TableSchema, ValidatorRule, is_built
 
 MODES = ("SIMPLE_TABLE", "FULL_INTRADAY", "FULL_DATABASE")
 SWITCHES = ("removeNull", "removeNaN", "removeInf")
@@ -303,3 +306,50 @@ def _check_filter(element: Element, columns: tuple[Column, ...], findings: Findi
     except SchemaParseError as error:
         code = "E142" if error.kind == UNKNOWN_COLUMN else "E143"
         findings.add(code, element, expected=error.expected, found=error.found, hint=error.hint)
+
+
+def check_indexes(
+    root: Element, columns: tuple[Column, ...], findings: FindingCollector
+) -> tuple[tuple[str, ...], ...]:
+    """Key columns of each data index."""
+    names = {c.name: c for c in columns}
+    indexes: list[tuple[str, ...]] = []
+    for element in root.all("DataIndex"):
+        keys = tuple(part.strip() for part in element.attributes.get("columns", "").split(",") if part.strip())
+        unknown = [key for key in keys if key not in names]
+        repeated = [key for key, count in Counter(keys).items() if count > 1]
+        if keys and not unknown and not repeated:
+            indexes.append(keys)
+            if not is_built(keys, columns):
+                effect = "it has no effect. No merge writes it, and reads do not use it"
+                findings.add("W155", element, expected=f"columns of {KEYS}", found=", ".join(keys), hint=effect)
+            continue
+        if unknown:
+            fault, hint = f"{unknown[0]}, which is not a column", meant(unknown[0], names)
+        elif repeated:
+            fault, hint = f"{repeated[0]} more than once", "name each column once"
+        else:
+            fault, hint = "no columns", 'write columns="A" or columns="A,B"'
+        findings.add(
+            "E151", element, expected="columns of the table, each once", found=fault, hint=hint or "name a column"
+        )
+    return tuple(indexes)
+
+
+def unbuilt_indexes(schema: TableSchema) -> str | None:
+    """A line about the indexes of a schema that merges do not write; None if there are none."""
+    listed = ["(" + ", ".join(keys) + ")" for keys in schema.data_indexes if not is_built(keys, schema.columns)]
+    if not listed:
+        return None
+    names = f"DataIndex {', '.join(listed)} of {schema.full_name}"
+    return f"{names} is not built. An index takes columns of {KEYS}"
+
+
+def check_rules(root: Element, columns: tuple[Column, ...], findings: FindingCollector) -> tuple[ValidatorRule, ...]:
+    """The rules of all ``Validator`` elements, each checked against the table of rules."""
+    rules: list[ValidatorRule] = []
+    for validator in root.all("Validator"):
+        for element in validator.children:
+            check_rule(element, columns, findings)
+            rules.append(ValidatorRule(element.name, dict(element.attributes), element.line))
+    return tuple(rules)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.spark.jvm.column_forms import decoder_words
+from sparkhaven.readers.spark.jvm.plan_file import decoder_words
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError

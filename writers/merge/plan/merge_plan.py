@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.io.early_sync import SyncMode
+from sparkhaven.store.io.sync import SyncMode
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination, LeftOut

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.walking import files_below
+from sparkhaven.store.io.fs import files_below
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import all_values, generations, lock_table
 from sparkhaven.store.places import TablePlace

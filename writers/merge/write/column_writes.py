@@ -22,8 +22,8 @@ from sparkhaven.store.digest.column_digest import fixed_entries
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols
-from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.sync import EarlySync
 from sparkhaven.store.native.digests import FixedEntries
 from sparkhaven.store.native.file_moves import RankedIds
 from sparkhaven.store.native.rows import gather, gather_ids

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.store.errors import MergeError
-from sparkhaven.store.io.early_sync import EarlySync
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.sync import EarlySync
 from sparkhaven.store.native.rows import Bound, Moves, gathered
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.dropped_columns import RankedUnions, Unions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from sparkhaven.store.epochs.reading.epoch_records import EpochRecord, epoch_records
+from sparkhaven.jobs.monitor.logs.command_rows import EpochRecord, epoch_records
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.framing.log_frames import frame, scan
 from tests.support.tables.small_tables import SmallTable

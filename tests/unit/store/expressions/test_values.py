@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
-from sparkhaven.store.expressions.value_expression import parse_value
+from sparkhaven.store.expressions.predicate.expression import parse_value
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.io.early_sync import SYNC_MODES, EarlySync
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.sync import SYNC_MODES, EarlySync
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor

@@ -295,9 +295,7 @@ def test_a_record_is_read_back_and_damage_of_it_is_found(tmp_path: Path) -> None
         one.path.partition(" ")[0] for one in verify(FS, db.layout).findings if one.severity == "error"
     }
     for call in (lambda: load_deployed(db.place), lambda: IntradayRows(db.root, SCHEMA, fs=FS)):
-        with pytest.raises(
-            CorruptFileError, match="record of a dropped table is cut short or damaged"
-        ):
+        with pytest.raises(CorruptFileError, match="record of a dropped table is cut short or damaged"):
             call()
 
 
