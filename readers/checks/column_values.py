@@ -25,9 +25,16 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.checked_columns import TextBounds, verify_fixed, verify_ids, verify_texts
+from sparkhaven.store.native.checked_columns import (
+    BLOCK,
+    TextBounds,
+    checksum,
+    crc32,
+    verify_fixed,
+    verify_ids,
+    verify_texts,
+)
 from sparkhaven.store.native.rows import count_ids
-from sparkhaven.store.scan.checksums import BLOCK, checksum, crc32
 from sparkhaven.store.scan.column_file import committed_column, map_region, open_column, read_grouping
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, coded_bounds
 from sparkhaven.store.types.codings.string_set import StringSets

@@ -23,8 +23,8 @@ from sparkhaven.store.io.read_only_roots import in_copy
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges import merge_records as merges
 from sparkhaven.store.merges.merge_records import MergeOutput
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.seen_history import SeenDate, see_date
 from sparkhaven.store.scan.standing import dated_partitions

@@ -23,7 +23,7 @@ from sparkhaven.store.format.index.grouping import decode_ovr
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import ColumnDefinition, Definition
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.column_file import column_header, open_column
 from sparkhaven.store.scan.location_files import location_schema
 from sparkhaven.store.types.codings.local_date import CODEC as DATE_CODEC

@@ -48,7 +48,7 @@ from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.codings.row_ranges_codec import decode_rows

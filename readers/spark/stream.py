@@ -4,7 +4,7 @@ The offset is the vector of epochs up to which rows were read: writing stream ->
 the first batch from there is the whole snapshot, history included. From then on a batch is what the following epochs
 have appended to intraday, so a merge changes nothing. A writing stream that appears later is read from its beginning.
 
-What the epochs of a stream have added, by the commit records above its floor: for readers that follow it.
+What the epochs of a writing stream have added is known by the commit records above its floor.
 """
 
 from __future__ import annotations

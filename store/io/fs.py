@@ -6,8 +6,6 @@ complete (short writes and EINTR are handled here). Nothing is durable until one
 (``store.io.sync``) has returned; a failed sync is never retried, because the kernel may have dropped the pages
 that it could not write. Each call that changes the disk asks first whether the root is one that is never written
 (``store.io.read_only_roots``).
-
-The files below a directory.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Many files are synced by one ``syncfs`` instead of one ``fdatasync`` each. Time 
 dirty pages 25 files 20, 64 files 11, 500 files 1.7. So it is used from ``SYNCFS_FROM`` files on: below, the threads
 cost a few milliseconds more at most; above, the gain outweighs a busy neighbour.
 
-When a writer of many files syncs them: each by itself, each beside the writing, or all of them at the end.
+A writer of many files syncs each by itself, each beside the writing, or all of them at the end (``EarlySync``).
 """
 
 from __future__ import annotations

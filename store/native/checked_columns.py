@@ -10,22 +10,37 @@ import ctypes
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from struct import Struct
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.library import ENTRY_KINDS, address, core
 
-LEAST = 1 << 16  # bytes; for fewer, to load the core takes longer
+FAST_FROM = 1 << 16  # bytes; for less, loading the compiled core costs more than it saves
+BLOCK = 1 << 24  # bytes of a file that are mapped at once
 
 
-def running_crc32(data: bytes | memoryview, before: int = 0) -> int:
-    """As ``zlib.crc32``: of ``data``, behind bytes whose CRC-32 is ``before``."""
-    if len(data) < LEAST:
-        return zlib.crc32(data, before)
-    return crc32_each(np.frombuffer(data, np.uint8), [len(data)], [before])[0]
+def crc32(data: Any, value: int = 0) -> int:
+    """CRC-32 of ``data`` (any contiguous buffer) behind bytes whose CRC-32 is ``value``."""
+    view = memoryview(data)
+    if view.nbytes < FAST_FROM:
+        return zlib.crc32(view, value)
+    return crc32_each(np.frombuffer(view, np.uint8), [view.nbytes], [value])[0]
+
+
+def checksum(fs: Fs, path: Path, offset: int, length: int, crc: int = 0) -> int:
+    """CRC-32 of ``length`` bytes of a file from ``offset``, read in blocks, behind bytes whose CRC-32 is ``crc``.
+
+    CorruptFileError: the file ends before.
+    """
+    file = fs.open(path)
+    for start in range(offset, offset + length, BLOCK):
+        crc = crc32(file.view(start, min(BLOCK, offset + length - start)), crc)
+    return crc
 
 
 Entries = npt.NDArray[Any]

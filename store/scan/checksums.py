@@ -8,19 +8,17 @@ as fast as zlib.
 
 from __future__ import annotations
 
-import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.native.checked_columns import crc32_each
+from sparkhaven.store.native.checked_columns import checksum, crc32
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 
 ChecksumVerify = Literal["open", "read", "scrub", "off"]
@@ -29,24 +27,6 @@ ENVIRONMENT = "SPARKHAVEN_CHECKSUM_VERIFY"
 KEPT_FILES = 1 << 16  # files remembered, 300 bytes each
 KEPT_FROM = 1 << 14  # bytes; a smaller file is compared each time, which costs less than looking it up
 KEPT_LENGTHS = 4  # of one file: epochs that are read in turn
-FAST_FROM = 1 << 16  # bytes; for less, loading the compiled core costs more than it saves
-BLOCK = 1 << 24  # bytes of a file that are mapped at once
-
-
-def crc32(data: Any, value: int = 0) -> int:
-    """CRC-32 of ``data`` (any contiguous buffer) behind bytes whose CRC-32 is ``value``."""
-    view = memoryview(data)
-    if view.nbytes < FAST_FROM:
-        return zlib.crc32(view, value)
-    return crc32_each(np.frombuffer(view, np.uint8), [view.nbytes], [value])[0]
-
-
-def checksum(fs: Fs, path: Path, offset: int, length: int) -> int:
-    """CRC-32 of ``length`` bytes of a file from ``offset``, read in blocks. CorruptFileError: it ends before."""
-    crc, file = 0, fs.open(path)
-    for start in range(offset, offset + length, BLOCK):
-        crc = crc32(file.view(start, min(BLOCK, offset + length - start)), crc)
-    return crc
 
 
 def file_state(fs: Fs, path: Path) -> FileState:

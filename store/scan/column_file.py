@@ -23,7 +23,7 @@ from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
 from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.parquet_file import CommittedParquet
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, Storage

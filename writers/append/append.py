@@ -42,7 +42,7 @@ from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.scan.checksums import crc32
+from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.widening import fitting, narrowed

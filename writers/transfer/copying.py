@@ -24,7 +24,8 @@ from sparkhaven.store.errors import CorruptFileError, LockLostError, SparkhavenE
 from sparkhaven.store.io.fs import Fs, SyncGuard, files_below
 from sparkhaven.store.io.open_files import COPY_CHUNK
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
-from sparkhaven.store.scan.checksums import checksum, crc32, file_state
+from sparkhaven.store.native.checked_columns import checksum, crc32
+from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 
 Files = Mapping[str, FileState]

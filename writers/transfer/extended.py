@@ -44,8 +44,8 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.history import RowContent, outputs_of_now, row_content, totals
 from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import CHAR_NULL

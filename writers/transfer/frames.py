@@ -30,8 +30,8 @@ from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNot
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState

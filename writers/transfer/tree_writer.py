@@ -41,7 +41,8 @@ from sparkhaven.store.format.table.locations import (
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import crc32, file_state
+from sparkhaven.store.native.checked_columns import crc32
+from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState

@@ -61,7 +61,7 @@ from sparkhaven.store.framing.canonical import dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.managed_trees.directories import UNCOMMITTED, committed_files, refuse_managed_above
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState

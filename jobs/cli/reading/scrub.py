@@ -36,8 +36,8 @@ from sparkhaven.store.framing.log_frames import frame, frame_at
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import is_writable
 from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import crc32
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
 from sparkhaven.store.users.user_table import list_user_tables
 

@@ -2,7 +2,7 @@
 
 They are made from the results that the command prints as JSON, and from its errors.
 
-What the commit log has of single epochs: who made them, how much they touched, and the digest of their record.
+Of an epoch they have what the commit log says: who made it, how much it touched, and the digest of its record.
 """
 
 from __future__ import annotations

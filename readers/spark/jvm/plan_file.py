@@ -292,7 +292,7 @@ def _lengths(count: int) -> struct.Struct:
 def _head(
     table: PinnedTable, columns: Sequence[Column], options: ReadOptions, numbers: _Numbers, slices: int
 ) -> dict[str, Any]:
-    """``table``; ``schema`` of the frame as Spark's JSON; ``columns`` in that order (``column_forms``); options that a
+    """``table``; ``schema`` of the frame as Spark's JSON; ``columns`` in that order (``column_entry``); options that a
     task needs; the texts and shapes that entries number; ``indexes`` (``index_forms``); ``pins``
     (``pinned_streams``)."""
     return {

@@ -26,7 +26,7 @@ from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.framing.canonical import BEHIND, BROKEN, load, written
 from sparkhaven.store.framing.log_frames import FRAME, HEADER, Frame, frame_at
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.checked_columns import running_crc32
+from sparkhaven.store.native.checked_columns import crc32
 
 ENTRY = struct.Struct("<IIIQ")
 _ENTRIES = np.dtype([("internal", "<u4"), ("value", "<u4"), ("length", "<u4"), ("offset", "<u8")])  # the same
@@ -156,7 +156,7 @@ class SavedState:
 
     def check(self) -> None:
         index, _, crc, _ = read_tail(self.data, self.where)
-        computed = running_crc32(memoryview(self.data)[:-TAIL_BYTES])
+        computed = crc32(memoryview(self.data)[:-TAIL_BYTES])
         if computed != crc:
             raise damaged(self.where, index, f"bytes with crc {crc}", f"crc {computed}")
 

@@ -12,7 +12,6 @@ written after the durable epoch are read.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,11 +31,9 @@ from sparkhaven.store.format.column.prefix import decode_prefix
 from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.native.checked_columns import running_crc32
+from sparkhaven.store.native.checked_columns import checksum, crc32
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.types.committed_columns import FileState
-
-CHUNK = 8 << 20
 
 
 @dataclass(slots=True)
@@ -104,10 +101,7 @@ def _first_bad(fs: Fs, path: Path, trail: _Trail) -> int | None:
     for epoch, mark in trail.marks:
         if not position <= mark.size <= stat.size - start:
             return epoch
-        while position < mark.size:
-            length = min(CHUNK, mark.size - position)
-            crc = zlib.crc32(fs.read_range(path, start + position, length), crc)
-            position += length
+        position, crc = mark.size, checksum(fs, path, start + position, mark.size - position, crc)
         if crc != mark.crc:
             return epoch
     return None
@@ -158,7 +152,7 @@ def resume(place: StreamPlace, *, boot_id: str, time_ms: int, settle: bool = Tru
     if place.fs.stat(path) is None:
         return _first(place)
     files = _read(place)
-    log_end = survey(files.opened.source, crc32=running_crc32)
+    log_end = survey(files.opened.source, crc32=crc32)
     if files.head is not None and log_end.end < files.at:  # the damage lies before the head
         files = read_newest(place, cached=False)
     records, state, base = files.records, files.start, files.start.epoch

@@ -10,7 +10,6 @@ The epochs that files beside a commit log name: head, quarantine ledger and remo
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from sparkhaven.store.framing.log_frames import HEAD_MAGIC, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
@@ -65,9 +65,6 @@ def named_beyond(place: TablePlace, state: StreamState, removals: Named) -> int:
     head = named_by_head(place.fs, own.stream_head, beyond=state.epoch)
     named = max(removals.epoch, head, named_by_ledger(own))
     return named if named > state.epoch else 0
-
-
-CHUNK = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +167,10 @@ def _wrong(fs: Fs, directory: Path, record: TableSize) -> str | None:
         start = data_start(name)
         if stat is None or stat.size < start + size:
             return f"{name} has {stat.size if stat else 0} bytes for {start + size}"
-        crc = _crc(fs, directory / name, start, size)
+        crc = checksum(fs, directory / name, start, size)
         if name in record.checksums and crc != record.checksums[name]:
             return f"{name} does not have the checksum in its table.size"
     return None
-
-
-def _crc(fs: Fs, path: Path, start: int, size: int) -> int:
-    crc = 0
-    for offset in range(0, size, CHUNK):
-        crc = zlib.crc32(fs.read_range(path, start + offset, min(CHUNK, size - offset)), crc)
-    return crc
 
 
 def _location(
@@ -246,7 +236,7 @@ def _holds(fs: Fs, directory: Path, then: LocationState, record: TableSize) -> b
     for name, state in then.files.items():
         if record.data_file_sizes.get(name, -1) < state.size:
             return False
-        if _crc(fs, directory / name, data_start(name), state.size) != state.crc:
+        if checksum(fs, directory / name, data_start(name), state.size) != state.crc:
             return False
     return record.rows >= then.rows
 

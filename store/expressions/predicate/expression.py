@@ -11,7 +11,7 @@ Conditions evaluated over Arrow: Boolean arrays that are null where the outcome 
 
 Evaluates conditions on statistics only: may return outcomes that do not occur, never omits one.
 
-What ``rewrite-column --set`` sets a column to: a SQL expression over one row, which DuckDB evaluates.
+What ``rewrite-column --set`` sets a column to is a SQL expression over one row, which DuckDB evaluates.
 """
 
 from __future__ import annotations

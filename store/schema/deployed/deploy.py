@@ -14,10 +14,8 @@ Deploying runs in this order, so that a stop between any two steps leaves the ol
 A reader looks up the version by the SHA-256 of the schema file, so it does not matter which of the two it saw first.
 
 Also here: what this release can store of a schema, and what a table may be called; the locks around a deployment
-(of the schemas, and of running streams, which write by the version before); and whether rows may still be written by
-a schema that was deployed a moment ago.
-
-Schemas of all versions that were deployed, put together from the history, and the ``table.tbl`` of each.
+(of the schemas, and of running streams, which write by the version before); whether rows may still be written by a
+schema that was deployed a moment ago; and the ``table.tbl`` of each version, put together from the history.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The rules that a ``Validator`` may hold: one row per rule, with its attributes and the columns that it applies to.
+"""Data indexes and validation rules of a ``Table`` element (E141 to E151).
+
+A rule that a ``Validator`` may hold has one row, with its attributes and the columns that it applies to.
 
 Attributes that the rows do not list: ``modes`` (where a rule runs) is allowed on every rule.
-
-Data indexes and validation rules of a ``Table`` element (E141 to E151).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.schema.deployed.deploy import definitions
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema

@@ -28,9 +28,8 @@ from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.checked_columns import check_ids
+from sparkhaven.store.native.checked_columns import check_ids, checksum, crc32
 from sparkhaven.store.native.file_moves import FileRegion
-from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import SMALL, column_header, committed_column, small_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import NOW, Column, Storage

@@ -15,10 +15,9 @@ from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.checked_columns import check_ids
+from sparkhaven.store.native.checked_columns import check_ids, checksum, crc32
 from sparkhaven.store.native.digests import EntryBounds, plain_bounds, survey_entries
 from sparkhaven.store.native.rows import count_ids
-from sparkhaven.store.scan.checksums import checksum, crc32
 from sparkhaven.store.scan.column_file import OVR, read_grouping
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage

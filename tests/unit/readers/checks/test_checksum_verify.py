@@ -11,7 +11,8 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import FAST_FROM, KEPT_LENGTHS, Checks, crc32
+from sparkhaven.store.native.checked_columns import FAST_FROM, crc32
+from sparkhaven.store.scan.checksums import KEPT_LENGTHS, Checks
 from tests.support.commands import run
 from tests.support.tables.small_tables import SmallTable
 

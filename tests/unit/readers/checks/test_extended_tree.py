@@ -14,8 +14,8 @@ from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.parquet.manifest import decode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.checksums import checksum
 from sparkhaven.writers.transfer import extended
 from tests.support.disks.model_fs import QuickFs
 from tests.support.tables.intraday_rows import IntradayRows

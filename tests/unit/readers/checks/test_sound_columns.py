@@ -23,7 +23,7 @@ from sparkhaven.store.io import open_files
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import MAP_FROM, Opened
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.scan.checksums import BLOCK
+from sparkhaven.store.native.checked_columns import BLOCK
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.append.column_values import range_stats

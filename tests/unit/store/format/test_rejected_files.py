@@ -18,7 +18,7 @@ from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.location import check_location
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.prefix import encode_prefix
-from sparkhaven.store.scan.checksums import checksum
+from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.column_file import read_column
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, TableSchema
