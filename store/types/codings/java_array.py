@@ -14,26 +14,20 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaMismatchError, counted
 from sparkhaven.store.types.codings import byte_array
-from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, binary_parts, from_base64, is_bytes
+from sparkhaven.store.types.codings.byte_array import ByteArrays, FixedBytes, from_base64, is_bytes
 from sparkhaven.store.types.codings.coding import (
     BlobCoding,
     Coding,
     Ends,
     Mask,
-    Octets,
     Unfit,
     UnfitError,
-    large_binary,
     list_elements,
     lists_with,
-    some,
-    validity,
 )
 
 _SERIAL = {  # serialVersionUID by the letter of the class
@@ -126,74 +120,53 @@ class JavaArrays(BlobCoding):
             return from_base64(text, self.domain)
         raise UnfitError(Unfit.NO_VALUE, self.domain)
 
-    def encode(self, array: pa.Array) -> tuple[Ends, Octets, Mask | None]:
-        """``array``: a list, or binary for byte[]. An element equal to the null value of its type is bad."""
-        null = np.asarray(array.is_null()) if array.null_count else None
-        starts, elements, bad = self._elements(array)
-        lengths = np.diff(starts)
-        counts = large_binary(np.arange(len(lengths) + 1) * LENGTH, lengths.astype(">i4").view(np.uint8), null)
-        values = large_binary(starts * elements.dtype.itemsize, elements.view(np.uint8), None)
-        head, between = (pa.scalar(part, pa.large_binary()) for part in (self.head, b""))
-        ends, data = binary_parts(pc.binary_join_element_wise(head, counts, values, between))
-        return ends[1:], data[: ends[-1]], bad
+    def encode_one(self, value: Any) -> bytes:
+        """Of a list, or of bytes."""
+        head = self.head + struct.pack(">i", len(value))
+        if self.letter == "B":
+            return head + bytes(value)
+        null = 0 if self.null is None else self.null
+        return head + np.array([null if element is None else element for element in value], self._stored).tobytes()
 
     def unstorable(self, array: pa.Array) -> Mask | None:
         """Lists with an element equal to the null value of its type."""
-        return self._elements(array)[2]
-
-    def _elements(self, array: pa.Array) -> tuple[Ends, npt.NDArray[Any], Mask | None]:
-        """Where lists start in their elements, the elements as a stream has them, and lists with an alias of null."""
-        stored, null_value = _ELEMENTS[self.letter][1], self.null
         if self.letter == "B":
-            starts, data = binary_parts(array)
-            return starts - starts[0], data[starts[0] : starts[-1]], None
+            return None
         starts, values = list_elements(array)
         if self.letter == "Z":
-            bad = lists_with(starts, np.asarray(values.is_null())) if values.null_count else None
-            return starts, np.asarray(values.fill_null(False)).astype(stored), bad
+            return lists_with(starts, np.asarray(values.is_null())) if values.null_count else None
         plain = np.asarray(values.fill_null(0)) if values.null_count else values.to_numpy(zero_copy_only=False)
-        alias = plain == plain.dtype.type(null_value)
-        numbers = plain.astype(stored)
-        if values.null_count:
-            numbers[np.asarray(values.is_null())] = null_value
-        return starts, numbers, lists_with(starts, alias) if alias.any() else None
+        alias = plain == plain.dtype.type(self.null)
+        return lists_with(starts, alias) if alias.any() else None
+
+    @property
+    def _stored(self) -> np.dtype[Any]:
+        return np.dtype(_ELEMENTS[self.letter][1])
 
     def decode(self, ends: Ends, data: pa.Buffer) -> tuple[pa.Array, Mask | None]:
         """A list or binary; a value that does not begin as ``head``, or has another length than it says, is bad."""
-        (kind, stored, _), null_value = _ELEMENTS[self.letter], self.null
-        null, dtype, front = np.diff(ends) == 0, np.dtype(stored), len(self.head) + LENGTH
-        octets = np.frombuffer(data, np.uint8) if data.size else np.empty(0, np.uint8)
-        streams = large_binary(ends, octets, null if null.any() else None)
-        counts = pc.fill_null(pc.binary_slice(streams, len(self.head), front), bytes(LENGTH))
-        alike = np.asarray(pc.starts_with(streams, self.head).fill_null(True))
-        whole = np.diff(ends) >= front
-        if not (alike & (whole | null)).all():
-            return pa.nulls(len(null), self.arrow), some(~(alike & (whole | null)))
-        lengths = _bytes_of(counts).view(">i4").astype(np.int64)
-        wrong = ~null & ((lengths < 0) | (lengths * dtype.itemsize + front != np.diff(ends)))
-        if wrong.any():
-            return pa.nulls(len(null), self.arrow), wrong
-        offsets = np.zeros(len(null) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        if offsets[-1] > MOST_ELEMENTS:
+        if data.size // self._stored.itemsize > MOST_ELEMENTS:
             raise SchemaMismatchError(
                 "rows have more elements together than one Arrow list can hold",
                 expected=f"at most {MOST_ELEMENTS:,}",
-                found=f"{offsets[-1]:,} in {counted(len(null), 'row')}",
+                found=f"{data.size:,} bytes in {counted(len(ends) - 1, 'row')}",
                 hint="read fewer rows at once",
             )
-        longest = int(np.diff(ends).max(initial=front))
-        elements = _bytes_of(pc.binary_slice(streams, front, longest)).view(dtype).astype(dtype.newbyteorder("="))
-        bitmap, missing = validity(null)
-        buffers = [bitmap, pa.py_buffer(offsets.astype(np.int32))]
+        return BlobCoding.decode(self, ends, data)
+
+    def decode_one(self, value: bytes) -> Any:
+        """A list, or bytes."""
+        front, stored = len(self.head) + LENGTH, self._stored
+        (count,) = struct.unpack_from(">i", value, len(self.head))
+        if not value.startswith(self.head) or len(value) != front + count * stored.itemsize:
+            raise ValueError("another stream")
         if self.letter == "B":
-            return pa.Array.from_buffers(self.arrow, len(null), [*buffers, pa.py_buffer(elements)], missing), None
+            return value[front:]
+        elements = np.frombuffer(value, stored, offset=front).tolist()
         if self.letter == "Z":
-            values = pa.array(elements != 0)
-        else:
-            none = elements == elements.dtype.type(null_value)
-            values = pa.array(elements, kind, mask=none if none.any() else None, from_pandas=False)
-        return pa.Array.from_buffers(self.arrow, len(null), buffers, missing, children=[values]), None
+            return [element != 0 for element in elements]
+        null = stored.type(self.null)
+        return [None if element == null else element for element in elements]
 
     def from_json(self, value: Any) -> Any:
         """Of byte[]: a list of numbers, or base64. Elements of others follow the rules of their own type."""
@@ -213,12 +186,6 @@ class JavaArrays(BlobCoding):
     def convert(self, array: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Of byte[]: bytes of any kind. Lists are for ``store.conversions``."""
         return Coding.convert(self, array.cast(pa.binary()) if self.letter == "B" and is_bytes(array.type) else array)
-
-
-def _bytes_of(values: pa.Array) -> Octets:
-    """The bytes of all values, one behind the other."""
-    starts, data = binary_parts(values)
-    return data[starts[0] : starts[-1]]
 
 
 boolean_arrays = _arrays_of("Z", "boolean")
