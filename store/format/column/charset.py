@@ -18,10 +18,9 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
 from sparkhaven.store.native.checked_columns import check_texts
+from sparkhaven.store.types.codings.byte_array import binary_parts
+from sparkhaven.store.types.codings.coding import Ends, Mask, Octets, validity
 
-Ends = npt.NDArray[np.int64]
-Octets = npt.NDArray[np.uint8]
-Mask = npt.NDArray[np.bool_]
 ValuePosition = Callable[[int], str]  # from the index of a value to its position, for errors
 
 
@@ -69,17 +68,6 @@ def charset(name: str, where: object = None) -> Charset:
     return row
 
 
-def _parts(array: pa.Array) -> tuple[Ends, Octets]:
-    """Offsets (one more than values, not from 0 in a slice) and data of a string array."""
-    wide = pa.types.is_large_string(array.type)
-    _, offsets, data = array.buffers()
-    if offsets is None or len(array) == 0:
-        return np.zeros(1, np.int64), np.empty(0, np.uint8)
-    kind: npt.DTypeLike = np.int64 if wide else np.int32
-    ends = np.frombuffer(offsets, kind, len(array) + 1, array.offset * np.dtype(kind).itemsize)
-    return ends.astype(np.int64), np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-
-
 def _sums(flags: npt.NDArray[Any], ends: Ends) -> Ends:
     """Sum of ``flags`` (one per byte or unit from the first end on) up to each end."""
     total = np.zeros(len(flags) + 1, np.int64)
@@ -91,7 +79,7 @@ def _sums(flags: npt.NDArray[Any], ends: Ends) -> Ends:
 def unencodable(array: pa.Array, encoding: str) -> Mask:
     """Mask of the values (string or large_string) that cannot be stored in a charset; nulls are not in it."""
     row = charset(encoding)
-    ends, data = _parts(array)
+    ends, data = binary_parts(array)
     lengths = np.diff(ends)
     bad = np.zeros(len(array), np.bool_)
     if row.unit == 1:
@@ -125,7 +113,7 @@ def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tupl
     ``array`` is string or large_string. A value that cannot be stored is a SchemaMismatchError at ``locate(index)``.
     """
     row = charset(encoding)
-    ends, data = _parts(array)
+    ends, data = binary_parts(array)
     if row.unit == 1 and not array.null_count and _is_stored_as_it_is(ends, data, row):
         return ends[1:] - ends[0], data[ends[0] : ends[-1]].data
     bad = unencodable(array, encoding)
@@ -138,7 +126,7 @@ def encode_values(array: pa.Array, encoding: str, locate: ValuePosition) -> tupl
         empty &= ~nulls
         if lengths[nulls].any():  # Arrow lets a null cover bytes
             array = pc.fill_null(array, "")
-            ends, data = _parts(array)
+            ends, data = binary_parts(array)
             lengths = np.diff(ends)
     start, stop = int(ends[0]), int(ends[-1])
     if row.codec == "utf-8" or not (data[start:stop] >= 0x80).any():
@@ -292,8 +280,7 @@ def _array(data: pa.Buffer, ends: Ends, nulls: Mask, locate: ValuePosition, enco
     count = len(nulls)
     small = int(ends[-1]) <= MAX_SMALL
     offsets = ends.astype(np.int32) if small else ends
-    missing = int(nulls.sum())
-    bitmap = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if missing else None
+    bitmap, missing = validity(nulls)
     kind = pa.string() if small else pa.large_string()
     texts = pa.Array.from_buffers(kind, count, [bitmap, pa.py_buffer(offsets), data], missing)
     try:

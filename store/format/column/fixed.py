@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import SchemaMismatchError
-from sparkhaven.store.format.column.charset import Mask, ValuePosition, row_position
+from sparkhaven.store.format.column.charset import ValuePosition, row_position
 from sparkhaven.store.format.column.coded import encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.native.checked_columns import count_nulls, valid_bits
+from sparkhaven.store.types.codings.coding import Mask
 from sparkhaven.store.types.datatypes import BY_NAME, DataType
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.charset import (
-    Ends,
     ValuePosition,
     charset,
     decode_values,
@@ -21,6 +20,7 @@ from sparkhaven.store.format.column.charset import (
 )
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.native.checked_columns import check_texts
+from sparkhaven.store.types.codings.coding import Ends
 
 WIDTH = 8
 
