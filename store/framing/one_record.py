@@ -41,8 +41,8 @@ class RecordKind:
         number, scanned = read_header(data, self.magic, where), scan(data)
         if len(scanned.frames) != 1 or scanned.rest:
             expected = "one frame whose checksum holds, to the end of the file"
-            found = f"{len(scanned.frames)} frames, then {scanned.rest} bytes"
-            raise self.damaged("is cut short or damaged", where, expected, found)
+            there = f"{len(scanned.frames)} frames, then {scanned.rest} bytes"
+            raise self.damaged("is cut short or damaged", where, expected, there)
         try:
             record = made_of(load(scanned.frames[0].payload, where))
         except (*BROKEN, InvalidNameError) as error:
