@@ -138,6 +138,15 @@ def test_requeue_of_files_without_a_header_that_lack_a_column(tmp_path: Path) ->
     assert (values(routed, "a"), values(routed, "b"), refused) == ([2], [None], [])
 
 
+@pytest.mark.parametrize(("mended", "stored"), [(b'{"a": 1}', []), (b'{"a": 1, "b": null}', [None])])
+def test_requeue_holds_rows_of_parquet_against_the_contract(tmp_path: Path, mended: bytes, stored: list[None]) -> None:
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    spec = stream(form="parquet", missing="null", contract="discard-row")
+    routed, refused = again(tmp_path / "a.parquet", spec, TABLE, lambda payload: mended)
+    assert values(routed, "b") == stored
+    assert [payload for _, _, payload in refused] == ([] if stored else [mended])
+
+
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16be", "utf-8"])
 def test_requeue_reads_by_the_same_settings(tmp_path: Path, encoding: str) -> None:
     form = TextForm(trim=True, thousands=",", quoted=True)

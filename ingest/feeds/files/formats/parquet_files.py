@@ -100,9 +100,12 @@ def _values(payload: bytes, row: RejectedRow, decoding: Decoding) -> list[Value]
         why = Refusal(Reason.NOT_JSON, "one JSON object", str(error))
         return bad_row(source, number, None, why, shown, payload, unit="row")
     taken = {*decoding.spec.ignore, *(target.source for target in targets)}
-    if decoding.strict and not record.keys() <= taken:
-        why, shown = Refusal(Reason.UNKNOWN_FIELD, ", ".join(sorted(taken))), ", ".join(record.keys() - taken)
-        return bad_row(source, number, None, why, shown, payload, unit="row")
+    unknown = sorted(record.keys() - taken)
+    absent = [one.source for one in targets if one.source not in {*record, *decoding.known.declared}]
+    if decoding.strict and (unknown or absent):
+        reason = Reason.UNKNOWN_FIELD if unknown else Reason.ABSENT_FIELD
+        why = Refusal(reason, ", ".join(sorted(taken) if unknown else absent))
+        return bad_row(source, number, None, why, ", ".join(unknown), payload, unit="row")
     values: list[Value] = []
     for target in targets:
         value = from_row_text(record.get(target.source), target, alias)
