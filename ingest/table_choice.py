@@ -18,6 +18,7 @@ from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, TableRo
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
+from sparkhaven.store.errors import listed
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
@@ -25,7 +26,6 @@ from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 UNROUTED = "unrouted"
 """Count of rows that no table takes, and that the stream file ignores."""
 
-SHOWN = 20  # values of a route that a rejected row names
 _ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 _NO_TABLE = -1
 
@@ -104,9 +104,7 @@ class TableChoice:
 
 def unrouted(routes: TableRoutes) -> Refusal:
     """Why a row of no table is rejected."""
-    values = list(routes.table_of)
-    more = f" and {len(values) - SHOWN} more" if len(values) > SHOWN else ""
-    return Refusal(Reason.NO_TABLE, f"{', '.join(values[:SHOWN])}{more}")
+    return Refusal(Reason.NO_TABLE, listed(list(routes.table_of)))
 
 
 def of_other_tables(rows: TypedRows, routes: TableRoutes) -> dict[int, tuple[Refusal, str]]:

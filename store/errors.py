@@ -42,7 +42,7 @@ from __future__ import annotations
 import errno
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
@@ -383,6 +383,11 @@ def meant(name: str, choices: Iterable[str]) -> str | None:
 def counted(count: int, noun: str) -> str:
     """A number of things: ``1 file``, ``2 files``; ``noun`` may be in the plural already."""
     return f"{count:,} {noun.removesuffix('s')}{'' if count == 1 else 's'}"
+
+
+def listed(texts: Sequence[str], most: int = 20) -> str:
+    """The first of some texts, and how many more there are."""
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 _OF_ONE = {"are": "is", "have": "has", "wait": "waits"}

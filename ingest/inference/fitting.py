@@ -13,10 +13,8 @@ from sparkhaven.ingest.inference.types.column_type import choose, readings_of
 from sparkhaven.ingest.sample_rows import Sample, shown
 from sparkhaven.ingest.spec.stream_spec import Meta, TextForm
 from sparkhaven.ingest.targets.declared_columns import near_name
-from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.errors import SchemaMismatchError, listed
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-
-SHOWN = 20  # names in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +134,13 @@ def _last(source: str) -> str:
 
 def _no_field(column: Column, sample: Sample, by_name: Mapping[str, str]) -> SchemaMismatchError:
     near = near_name(column.name, list(by_name))
-    names = [repr(shown(source)) for source in sample.fields]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     meant = f"{column.name} = {{ from = {by_name[near]!r} }}" if near else f'{column.name} = {{ from = "field" }}'
     return SchemaMismatchError(
         f"no field of the sample fills column {column.name}",
         where=sample.origin,
         column=column.name,
         expected=f"a field for {column.name}",
-        found=", ".join(names[:SHOWN]) + more,
+        found=listed([repr(shown(source)) for source in sample.fields]),
         hint=f"write {meant} under [columns] of a stream file that you name instead of the files, or remove the column",
     )
 

@@ -12,9 +12,7 @@ from difflib import get_close_matches
 
 from sparkhaven.ingest.spec.payload_formats import MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.store.errors import FeedError, SparkhavenError
-
-SHOWN = 20  # names of a kind in a message
+from sparkhaven.store.errors import FeedError, SparkhavenError, listed
 
 
 def require_columns(
@@ -50,8 +48,8 @@ def require_columns(
         if none
         else f"{source} {lacks} columns that {needing}, which would be null in all rows",
         where=where,
-        expected=_listed(lacking),
-        found=_listed(list(dict.fromkeys(declared))) or "no column at all",
+        expected=listed([*map(repr, lacking)]),
+        found=listed([*map(repr, dict.fromkeys(declared))]) or "no column at all",
         hint=_hint(near, none or routing),
     )
 
@@ -67,11 +65,6 @@ def near_name(name: str, others: Sequence[str]) -> str | None:
 
 def _folded(name: str) -> str:
     return "".join(name.casefold().split()).replace("_", "").replace("-", "").strip("\"'\ufeff")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
 
 
 def _hint(near: dict[str, str], needed: bool) -> str:

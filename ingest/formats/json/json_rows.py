@@ -18,9 +18,8 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merge_rows, no_columns
+from sparkhaven.store.errors import listed
 from sparkhaven.store.native.abi import TOKEN, NameLayout, NamesLayout
 from sparkhaven.store.native.library import core
 from sparkhaven.store.quarantine.reasons import Reason
@@ -223,7 +223,6 @@ def scanner_for(
         return None
 
 
-SHOWN = 20  # names of fields in a message
 MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
 _STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
 _STEP = np.zeros(256, np.int32)
@@ -324,8 +323,8 @@ class JsonDecoder:
         except ValueError as error:
             return bad_row(file, number, None, Refusal(Reason.NOT_JSON, _EXPECTED, str(error)), text, line)
         if self._strict and (unknown := self._unknown(record)):
-            why = Refusal(Reason.UNKNOWN_FIELD, _listed(t.source for t in self._targets))
-            return bad_row(file, number, None, why, _listed(unknown), line)
+            why = Refusal(Reason.UNKNOWN_FIELD, listed([t.source for t in self._targets]))
+            return bad_row(file, number, None, why, listed(unknown), line)
         values: list[Value] = []
         absent: list[str] = []
         source = SourceText(text)
@@ -335,7 +334,7 @@ class JsonDecoder:
                 absent.append(target.column.name)
                 if self._strict:
                     why = Refusal(Reason.ABSENT_FIELD, f"field {target.source}")
-                    return bad_row(file, number, target.column.name, why, _listed(record), line)
+                    return bad_row(file, number, target.column.name, why, listed(list(record)), line)
             if target.as_text and not isinstance(field, str | Refusal | None):
                 field = attempted(source.of, path)
             value = field if isinstance(field, Refusal) else attempted(from_json, field, target, self._alias)
@@ -349,12 +348,6 @@ class JsonDecoder:
 
     def _unknown(self, record: dict[str, Any]) -> list[str]:
         return [name for name in unknown_names(record, self._tree) if name not in self._known]
-
-
-def _listed(names: Iterable[str]) -> str:
-    """The first of some names."""
-    first = list(islice(names, SHOWN + 1))
-    return ", ".join(first[:SHOWN]) + (" and more" if len(first) > SHOWN else "")
 
 
 def too_deep(line: bytes) -> bool:
