@@ -15,7 +15,10 @@ from sparkhaven.store.format.column.plain_texts import decode_ends, encode_ends
 from sparkhaven.store.format.column.prefix import ByteOrder
 from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
 from sparkhaven.store.native.entries import decode_entries, encode_entries
+from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, FixedCoding, Octets, UnfitError
+
+FEW = 256  # values that are looked at one by one where the core is in doubt about one of them
 
 
 def encode_coded(array: pa.Array, coding: FixedCoding, *, locate: ValuePosition = row_position) -> memoryview:
@@ -98,8 +101,17 @@ def blob_values(ends: Ends, data: pa.Buffer, coding: BlobCoding) -> tuple[pa.Arr
     compiled = decode_blobs(ends, data, coding)
     if compiled is not None:
         return compiled, None
-    array, bad = coding.decode(ends, data)
-    return array, None if bad is None else int(np.argmax(bad))
+    rows = len(ends) - 1
+    if rows > FEW and data.size < 1 << 31 and type(coding) is not ByteArrays:  # the core takes most of the others
+        half = rows // 2
+        border = int(ends[half])
+        first, bad = blob_values(ends[: half + 1], data.slice(0, border), coding)
+        if bad is not None:
+            return first, bad
+        last, bad = blob_values(ends[half:] - border, data.slice(border), coding)
+        return pa.concat_arrays([first, last]), None if bad is None else half + bad
+    array, wrong = coding.decode(ends, data)
+    return array, None if wrong is None else int(np.argmax(wrong))
 
 
 def _require_type(array: pa.Array, coding: Coding) -> None:

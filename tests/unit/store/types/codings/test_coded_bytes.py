@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
+from sparkhaven.store.format.column.coded import FEW, decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import LITTLE
 from sparkhaven.store.types.codings.coding import UnfitError
-from sparkhaven.store.types.codings.instant_array import FIRST, HEAD
+from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START
 from sparkhaven.store.types.datatypes import DataType, data_type
 
 HALF_PAST_ONE = 48_600_500_000_000  # 13:30:00.5 in nanoseconds
@@ -240,3 +240,23 @@ def test_a_number_with_a_digit_too_many_is_refused_with_its_row() -> None:
     with pytest.raises(SchemaMismatchError) as caught:
         encode_coded(array, coding)
     assert (caught.value.where, caught.value.found) == ("row 2", "10.00")
+
+
+def test_values_that_only_the_exact_pass_takes_are_read_among_many() -> None:
+    """A reference to an instant before, which the compiled core leaves; then a value that is none."""
+    coding = data_type("Instant[]").blob
+    assert coding is not None
+    plain = HEAD + b"\0\0\0\1" + FIRST + VALUE.pack(VALUE_START, 7, 2, VALUE_END)
+    again = HEAD + b"\0\0\0\2" + FIRST + VALUE.pack(VALUE_START, 1, 2, VALUE_END) + b"\x71\x00\x7e\x00\x03"
+    values = [plain] * 5 * FEW
+    values[3 * FEW + 5], values[7] = again, b""
+    ends = pa.py_buffer(np.cumsum([len(value) for value in values]).astype("<i8"))
+    read = decode_coded_blobs(ends, pa.py_buffer(b"".join(values)), 0, coding, LITTLE, "here")
+    expected: list[list[int] | None] = [[7 * 10**9 + 2] for _ in values]
+    expected[3 * FEW + 5], expected[7] = 2 * [10**9 + 2], None
+    assert read.cast(pa.list_(pa.int64())).to_pylist() == expected
+    values[4 * FEW + 1] = again[:-1] + b"\x09"
+    ends = pa.py_buffer(np.cumsum([len(value) for value in values]).astype("<i8"))
+    with pytest.raises(CorruptFileError) as caught:
+        decode_coded_blobs(ends, pa.py_buffer(b"".join(values)), 0, coding, LITTLE, "here")
+    assert caught.value.where == f"here, row {4 * FEW + 1}"
