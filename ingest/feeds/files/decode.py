@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.ingest.bad_rows import Rejects, bad_row, guarded_file
 from sparkhaven.ingest.content.raw_file import PlannedFile, changed
@@ -31,7 +32,7 @@ from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, rou
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import out_of_range
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.types.model import TableSchema
@@ -147,19 +148,24 @@ def _with_meta(
 ) -> TypedRows:
     if not any(t.meta for t in targets):
         return rows
-    payload = iter(rows.columns)
-    columns = [next(payload) if t.meta is None else _meta(t, rows, split, clock, known_file) for t in targets]
+    payload, now_ns = iter(rows.columns), round(clock() * NS_PER_SECOND)
+    times = pa.repeat(pa.scalar(_time_ns(split, known_file), pa.int64()), len(rows))
+    columns = [
+        next(payload) if t.meta is None else position_column(t, split.path, rows.numbers, times, now_ns)
+        for t in targets
+    ]
     return replace(rows, columns=tuple(columns))
 
 
-def _meta(target: Target, rows: TypedRows, split: FileId, clock: Clock, known_file: KnownFile) -> pa.Array:
+def position_column(target: Target, file: str, numbers: Ints, times: pa.Int64Array, now_ns: int) -> pa.Array:
+    """A column that rows of a file have of their position; ``times`` are those of the file, in ns."""
+    arrow = target.column.type.arrow
     if target.meta == "file":
-        return pa.repeat(split.path, len(rows))
+        return pa.repeat(file, len(numbers))
     if target.meta == "line":
-        return pa.array(rows.numbers, pa.int64()).cast(target.column.type.arrow)
-    stamp: int | None = round(clock() * NS_PER_SECOND)
-    if target.meta == "timestamp":
-        stamp = _time_ns(split, known_file)
-        if abs(stamp) == INSTANT_HIGH and target.far == "null":
-            return pa.nulls(len(rows), target.column.type.arrow)
-    return pa.array(np.full(len(rows), stamp, np.int64)).view(target.column.type.arrow)
+        return pa.array(numbers, pa.int64()).cast(arrow)
+    if target.meta != "timestamp":
+        return pa.array(np.full(len(numbers), now_ns, np.int64)).view(arrow)
+    if target.far == "null":
+        times = pc.if_else(pc.equal(pc.abs(times), INSTANT_HIGH), None, times)
+    return times.view(arrow)

@@ -12,11 +12,10 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.encodings import in_own_bytes, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows
-from sparkhaven.ingest.feeds.files.decode import FAR_FILE
+from sparkhaven.ingest.feeds.files.decode import FAR_FILE, position_column
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.formats.table import FORMATS
 from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
@@ -65,19 +64,10 @@ def requeue_file_rows(
                 values.append(outcome)
     arrays = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
     file = source if path is None else path
-    columns = tuple(next(arrays) if t.meta is None else _meta(t, file, kept, now_ns) for t in targets)
     numbers = np.array([row["Position"] for row in kept], np.int64)
+    times = pa.array([row["SourceTime"] for row in kept], pa.int64())
+    columns = tuple(
+        next(arrays) if t.meta is None else position_column(t, file, numbers, times, now_ns) for t in targets
+    )
     payloads = {row["Position"]: row["Payload"] or b"" for row in kept}
     return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)
-
-
-def _meta(target: Target, source: str, kept: Sequence[RejectedRow], now_ns: int) -> pa.Array:
-    arrow = target.column.type.arrow
-    if target.meta == "file":
-        return pa.repeat(source, len(kept))
-    if target.meta == "line":
-        return pa.array([row["Position"] for row in kept], pa.int64()).cast(arrow)
-    stamps = [row["SourceTime"] if target.meta == "timestamp" else now_ns for row in kept]
-    if target.meta == "timestamp" and target.far == "null":
-        stamps = [None if at_ns is not None and abs(at_ns) == INSTANT_HIGH else at_ns for at_ns in stamps]
-    return pa.array(stamps, pa.int64()).view(arrow)
