@@ -113,7 +113,7 @@ def table_status(place: TablePlace, now_s: float) -> list[DateStatus]:
         statuses.append(
             DateStatus(
                 value,
-                sum(output.rows for output in record.outputs) if record else 0,
+                record.rows if record else 0,
                 sum(source.unmerged for source in sources.values()),
                 record.generation if record else 0,
                 _validation(place, record, schema.rules) if record else None,

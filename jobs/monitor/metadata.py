@@ -155,7 +155,7 @@ def _merges(place: TablePlace) -> Iterator[Row]:
             "began": record.time_ms,
             "published": record.published_ms or None,
             "rows_in": sum(part.rows for part in record.inputs),
-            "rows": sum(output.rows for output in record.outputs),
+            "rows": record.rows,
             "bytes": sum(state.size for output in record.outputs for state in output.files.values()),
             "partitions": [output.internal for output in record.outputs],
             "schema_version": record.schema_version,

@@ -120,7 +120,7 @@ def merge_record(fs: Fs, path: Path, facts: dict[str, Any]) -> Iterator[Finding]
     )
     facts.update(
         rowsIn=sum(source.rows for source in record.inputs),
-        rowsOut=sum(output.rows for output in record.outputs),
+        rowsOut=record.rows,
         proofHolds=record.proof.holds if record.proof else None,
         inputs=[asdict(source) for source in record.inputs],
         outputs=[{"internal": o.internal, "rows": o.rows, "files": len(o.files)} for o in record.outputs],

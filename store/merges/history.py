@@ -49,6 +49,11 @@ class DateHistory:
         return self.records[-1] if self.records else None
 
     @property
+    def next_generation(self) -> int:
+        """A number that no record has."""
+        return max((record.generation for record in self.records), default=0) + 1
+
+    @property
     def alive(self) -> frozenset[str]:
         """Internal partitions that have the date's history."""
         current = self.current

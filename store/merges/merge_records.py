@@ -201,6 +201,11 @@ class MergeRecord:
     corrections: tuple[ColumnCorrection, ...] = ()
 
     @property
+    def rows(self) -> int:
+        """The rows of all outputs."""
+        return sum(output.rows for output in self.outputs)
+
+    @property
     def complete(self) -> bool:
         """Whether readers take the date's history from this record."""
         return self.phase.reached(MergePhase.RECORD)

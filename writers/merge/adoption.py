@@ -21,10 +21,9 @@ from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.readers.checks.location_index import recorded_entries, seen_entries, stored_entries
-from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
 from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION
-from sparkhaven.store.errors import FormatError, MergeError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import FormatError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import definition_name
@@ -33,11 +32,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import (
     DateHistory,
     begin_publication,
-    column_digests,
     end_publication,
     in_columns,
     load_history,
-    row_content,
 )
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
@@ -47,7 +44,7 @@ from sparkhaven.store.merges.merge_records import (
     store_record,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import ADOPTED, LeftOut, MergePhase, Proof, Relocated, RowDeletion
+from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated, RowDeletion
 from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state
@@ -61,8 +58,8 @@ from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
-from sparkhaven.writers.merge.publish.staged_locations import sweep
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_left_out, left_out_before, proof_of
+from sparkhaven.writers.merge.publish.staged_locations import sweep, unfinished
 
 STEP_ROWS = 1 << 17
 BY_HAND = "removed by file operations, `dates adopt --accept-loss`"  # where a deletion has its condition
@@ -177,13 +174,7 @@ def _adopted(
         refuse_lost(place, seen)
     last = history.last
     if last is not None and not last.complete and last.phase.reached(MergePhase.CHECK):
-        raise MergeError(
-            "a merge of the date is unfinished",
-            where=f"{place.table} {history.value}",
-            expected="a finished one, or none",
-            found=f"merge {last.generation}",
-            hint=next_steps.merge(place.table, history.value),
-        )
+        raise unfinished(place, history)
     record = _record(place, seen, history, int(clock() * 1000))
     if dry_run:
         return history.after(record)
@@ -208,16 +199,13 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
     empty = MergeRecord(str(place.table), seen.value, 0, MergePhase.CLEAN, (), (), source=IMPORTED)
     before = in_columns(base, schema) if base is not None else empty
     left_out = left_out_before(before, schema)
-    generation = max((known.generation for known in history.records), default=0) + 1
     if seen.gone:
-        gone = replace(before, outputs=seen.gone)
-        content = row_content(gone)
-        lost = LeftOut(content.rows, 0, column_digests(gone, schema.stored), row_digest=content.digest)
-        told = (RowDeletion(BY_HAND, generation, content.rows),)  # else a later merge takes them from intraday again
+        lost = as_left_out(replace(before, outputs=seen.gone), schema)
+        told = (RowDeletion(BY_HAND, history.next_generation, lost.rows),)  # else a merge takes them from intraday again
         left_out = add_left_out(left_out, replace(lost, deletions=told), schema)
     record = replace(
         before,
-        generation=generation,
+        generation=history.next_generation,
         phase=MergePhase.CLEAN,
         inputs=with_imported(before.inputs, rows)
         if (rows := sum(location.rows for location in seen.unvouched))
@@ -235,8 +223,7 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
             relocated=Relocated(ADOPTED, str(base.generation if base is not None else 0)),
         ),
     )
-    total, digests = sum(output.rows for output in outputs), column_digests(record, schema.stored)
-    return replace(record, proof=Proof(total + left_out.rows, total, digests, digests, left_out))
+    return replace(record, proof=proof_of(record, left_out, schema))
 
 
 def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocation) -> MergeOutput:

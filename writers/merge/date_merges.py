@@ -312,7 +312,7 @@ class DateMerges:
 
     def _merged(self, date: _Date, record: MergeRecord, phase: str) -> DateResult:
         result = DateResult(date.value, date.planned.outcome, phase, self.clock() - date.begun)
-        rows = sum(output.rows for output in record.outputs)
+        rows = record.rows
         written = replace(_recorded(result, record), rows_out=rows, destinations=_written(record))
         return _planned(written, date.plan, record)
 
@@ -353,7 +353,7 @@ class DateMerges:
             return resumed.history
         if not self._planner.ends_with(record):
             return resumed.history
-        rows = sum(output.rows for output in record.outputs)
+        rows = record.rows
         return DateResult(
             value,
             MergeOutcome.RESUMED,

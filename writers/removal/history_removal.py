@@ -16,19 +16,19 @@ from functools import partial
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, TableNotFoundError, TooEarlyError, counted
-from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
+from sparkhaven.store.merges.history import DateHistory, in_columns, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_record
-from sparkhaven.store.merges.merge_run import LeftOut, MergePhase, MergeRun, Proof
+from sparkhaven.store.merges.merge_run import MergePhase, MergeRun
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_proof import add_left_out, left_out_before
+from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_left_out, left_out_before, proof_of
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, PublishPhase
 from sparkhaven.writers.merge.publish.replaced_files import replaced_by
-from sparkhaven.writers.merge.publish.staged_locations import without_unfinished_copy
+from sparkhaven.writers.merge.publish.staged_locations import unfinished, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.removal_proof import RemovalProof
 from sparkhaven.writers.removal.row_removal import Removed, delete, truncate
@@ -95,7 +95,7 @@ def _dropped(
                 (closed,) = PublishPhase(place, clock).close([history.after(last)])
             if isinstance(closed, Failure):
                 return closed
-        return DroppedDate(value, sum(output.rows for output in base.outputs), size, last.generation)
+        return DroppedDate(value, base.rows, size, last.generation)
     except (MergeError, TableNotFoundError) as error:
         return Failure(error)
 
@@ -112,13 +112,7 @@ def droppable(place: TablePlace, history: DateHistory, pins: Pins) -> MergeRecor
             hint=next_steps.merged_dates(place.table),
         )
     if history.last is not base:
-        raise MergeError(
-            "a merge of the date is unfinished",
-            where=where,
-            expected=f"merge {base.generation} as the last one",
-            found=f"merge {history.last.generation if history.last else 0}",
-            hint=next_steps.merge(place.table, history.value),
-        )
+        raise unfinished(place, history)
     pins.require(history.value)
     standing = [location for state in pins.states() for location in state.locations.of_date(history.value)]
     if base.outputs and standing:  # a truncated one too: its delete needs the history as proof
@@ -142,18 +136,15 @@ def emptying_record(schema: TableSchema, history: DateHistory, reason: str, cloc
     base = history.current
     assert base is not None  # noqa: S101
     base = in_columns(base, schema)
-    rows, digests = sum(output.rows for output in base.outputs), column_digests(base, schema.stored)
-    none, gone = dict.fromkeys(digests, "0" * 32), LeftOut(rows, 0, digests, row_digest=row_content(base).digest)
-    left_out = add_left_out(left_out_before(base, schema), gone, schema)
-    proof = Proof(left_out.rows, 0, none, none, left_out)
+    left_out = add_left_out(left_out_before(base, schema), as_left_out(base, schema), schema)
     kept = MergeRun(sort=base.run.sort, format=base.run.format, dedupe=base.run.dedupe, detached=base.run.outside)
     run = replace(kept, others={REASON: reason})
+    empty = replace(base, outputs=())
     return replace(
-        base,
-        generation=max(record.generation for record in history.records) + 1,
+        empty,
+        generation=history.next_generation,
         phase=MergePhase.CHECK,
-        outputs=(),
-        proof=proof,
+        proof=proof_of(empty, left_out, schema),
         time_ms=int(clock() * 1000),
         replaces=tuple(output.internal for output in base.outputs),
         run=run,

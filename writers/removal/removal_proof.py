@@ -173,7 +173,7 @@ def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutp
 
 def _check_sums(record: MergeRecord, schema: TableSchema) -> None:
     assert record.proof is not None  # noqa: S101
-    rows = sum(output.rows for output in record.outputs)
+    rows = record.rows
     if rows != record.proof.rows_out or sum(i.rows for i in record.inputs) != record.proof.rows_in:
         raise _unproven(record, f"{record.proof.rows_out} rows in the outputs", f"{rows} rows")
     for name, digest in column_digests(record, schema.stored).items():

@@ -153,7 +153,7 @@ class DeletionPlanner:
         whole = column_digests(base, schema.stored)
         expected = {name: _less(digest, deleted.digests[name]) for name, digest in whole.items()}
         counted = sum(rows.rows for rows in gone.values())
-        rows = sum(output.rows for output in base.outputs) - counted
+        rows = base.rows - counted
 
         def prove(checked: MergeRecord) -> None:
             self._require_gone(place, plan, checked, rows, counted)
@@ -175,7 +175,7 @@ class DeletionPlanner:
         opened, predicate = self._opened(place)
         slices = staged_slices(plan, checked)
         left = sum(matching.rows for _, matching in matching_rows(opened, slices, predicate))
-        there = sum(output.rows for output in checked.outputs)
+        there = checked.rows
         told = sum(deletion.rows for deletion in checked.deletions if deletion.generation == checked.generation)
         if (left, there, told) != (0, rows, counted):
             raise ValidationFailedError(

@@ -35,7 +35,7 @@ from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import PublishPhase
-from sparkhaven.writers.merge.publish.staged_locations import sweep, undo_copy, without_unfinished_copy
+from sparkhaven.writers.merge.publish.staged_locations import sweep, undo_copy, unfinished, without_unfinished_copy
 from sparkhaven.writers.merge.sources.merge_source import MergeSource, check_crc
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import Volume, chosen_volume, require_owner, stage_root
@@ -137,7 +137,7 @@ class DateCopies:
         Locations of one volume are named so that their order by name stays. ``base``: inputs and proof of the new
         record. ``kept``: outputs that stay where they are.
         """
-        place, generation = self.place, max((record.generation for record in history.records), default=0) + 1
+        place, generation = self.place, history.next_generation
         ordered = sorted(parts, key=lambda part: part[1].internal)
         copied = []
         for number, (source, output, volume) in enumerate(ordered):
@@ -290,18 +290,6 @@ def passed_on(validation: Validation | None, base: MergeRecord, rules: Sequence[
     return validation if validation is not None and validation.binding == binding(base, rules) else None
 
 
-def unfinished(place: TablePlace, history: DateHistory, base: MergeRecord) -> MergeError:
-    """The error for a date whose last record is not ``base``, its newest complete one."""
-    last = history.last
-    return MergeError(
-        "a merge of the date is unfinished",
-        where=f"{place.table} {history.value}",
-        expected=f"merge {base.generation} as the last one",
-        found=f"merge {last.generation if last else 0}",
-        hint=next_steps.merge(place.table, history.value),
-    )
-
-
 def move_dates(
     copies: DateCopies, values: Sequence[str], partition: str, *, workers: int = 1, stop_on_error: bool = False
 ) -> Iterator[RelocatedDate | Failure]:
@@ -354,7 +342,7 @@ def _planned(copies: DateCopies, volume: Volume, value: str) -> PlannedCopy | Re
         base = _finished(place, history)
         origin = tuple(sorted({without_generation(output.internal) for output in base.outputs}))
         if origin == (volume.name,):
-            return RelocatedDate(value, sum(output.rows for output in base.outputs), 0, 0, origin=origin)
+            return RelocatedDate(value, base.rows, 0, 0, origin=origin)
         require_volumes(place, base)
         parts = []
         for output in base.outputs:
@@ -389,12 +377,12 @@ def _finished(place: TablePlace, history: DateHistory) -> MergeRecord:
             hint=next_steps.merged_dates(place.table),
         )
     if history.last is not base:
-        raise unfinished(place, history, base)
+        raise unfinished(place, history)
     return base
 
 
 def _moved(record: MergeRecord) -> RelocatedDate:
     origin = record.run.relocated.origin.split(",") if record.run.relocated else []
     states = (state for output in record.outputs for state in (*output.files.values(), *output.indexes.values()))
-    rows, size = sum(output.rows for output in record.outputs), sum(state.size for state in states)
+    rows, size = record.rows, sum(state.size for state in states)
     return RelocatedDate(record.value, rows, size, record.generation, origin=tuple(origin))

@@ -222,7 +222,7 @@ class _Import:
         """What would be done. TableExistsError: history has the date, SettingsError: intraday has rows of it too."""
         base = history.current
         later = self._later(part.value, base)
-        if base is None or not _rows(base) or self.options.replace:
+        if base is None or not base.rows or self.options.replace:
             return _result(part, MergeOutcome.PLANNED, intraday=later)
         if self._same(part, base):
             return _result(part, MergeOutcome.UNCHANGED, base, intraday=later)
@@ -231,10 +231,10 @@ class _Import:
                 "history has this date already",
                 where=f"{self.place.table} {part.value}, merge {base.generation}",
                 expected="no merge of it",
-                found=f"{_rows(base)} rows",
+                found=f"{base.rows} rows",
                 hint=self.options.again,
             )
-        return _result(part, MergeOutcome.PLANNED, intraday=later, history=_rows(base))
+        return _result(part, MergeOutcome.PLANNED, intraday=later, history=base.rows)
 
     @property
     def _upserts(self) -> bool:
@@ -245,7 +245,7 @@ class _Import:
     def _later(self, value: str, base: MergeRecord | None) -> int:
         """Rows of the date that are intraday and not merged. SettingsError: merged ones are there as well."""
         merged, rows = merged_rows(base), 0
-        replaces = self.options.replace or base is None or not _rows(base)  # also where all rows were deleted
+        replaces = self.options.replace or base is None or not base.rows  # also where all rows were deleted
         for stream, location in self.pins.locations(value):
             merged_here = merged.get((stream, location.key.internal, location.since), 0)
             if merged_here and replaces:
@@ -284,7 +284,7 @@ class _Import:
 
     def _imported(self, part: Part, history: DateHistory, begun: float) -> DateResult:
         fs, base = self.place.fs, history.current
-        joined = base if base is not None and _rows(base) and self._upserts else None
+        joined = base if base is not None and base.rows and self._upserts else None
         rule = rule_of(base, self.options.merge.dedupe, self.schema)
         given = self.rows.id_of(part, ordered=_ordered(rule))
         tree = ImportedTree(given, self.rows.name, self.rows.layout, part.rows)
@@ -323,9 +323,9 @@ class _Import:
         if isinstance(closed, Failure):
             raise closed.error
         outcome = MergeOutcome.UPSERTED if joined is not None else MergeOutcome.REPLACED
-        if base is None or not _rows(base):
+        if base is None or not base.rows:
             outcome = MergeOutcome.IMPORTED
-        result = _result(part, outcome, closed.record, history=_rows(joined) if joined is not None else 0)
+        result = _result(part, outcome, closed.record, history=joined.rows if joined is not None else 0)
         return replace(result, clean_error=closed.clean_error, left_out=now.rows, identical=now.identical)
 
     def _merge(self, part: Part, plan: MergePlan, record: MergeRecord) -> MergeRecord:
@@ -352,8 +352,8 @@ class _Import:
 
         ValidationFailedError: it has other digests.
         """
-        given = SourceRows(part.rows + (_rows(joined) if joined is not None else 0), left_out.rows)
-        given.require(_rows(record), 0, f"{self.place.table} {part.value}")
+        given = SourceRows(part.rows + (joined.rows if joined is not None else 0), left_out.rows)
+        given.require(record.rows, 0, f"{self.place.table} {part.value}")
         if joined is not None and joined.schema_version != self.schema.version:
             return  # digests of history are of other types: the check of the merge compares what it has read
         sums = dict(converted.digests)
@@ -370,10 +370,6 @@ class _Import:
                 hint="nothing was published. Run this again",
                 phase="check",
             )
-
-
-def _rows(record: MergeRecord) -> int:
-    return sum(output.rows for output in record.outputs)
 
 
 def _ordered(rule: DedupeRule) -> bool:

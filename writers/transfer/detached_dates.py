@@ -46,7 +46,7 @@ from sparkhaven.store.merges.merge_records import (
     store_record,
     with_imported,
 )
-from sparkhaven.store.merges.merge_run import Detached, LeftOut, MergePhase, Proof, Relocated
+from sparkhaven.store.merges.merge_run import Detached, LeftOut, MergePhase, Relocated
 from sparkhaven.store.merges.validations import Validation, decode_validation, validation_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import refuse_unproved, see_date
@@ -55,7 +55,8 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.plan.dropped_columns import joined_drops
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.plan.merge_proof import left_out_before
+from sparkhaven.writers.merge.plan.merge_proof import left_out_before, proof_of
+from sparkhaven.writers.merge.publish.staged_locations import unfinished
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.partitions import Volume, chosen_volume, ensure_writable
 from sparkhaven.writers.removal.history_removal import droppable, emptying_record
@@ -68,7 +69,6 @@ from sparkhaven.writers.transfer.date_copies import (
     passed_on,
     require_output,
     size_of,
-    unfinished,
 )
 
 LOCATIONS = "locations"
@@ -98,7 +98,7 @@ class DetachedDate:
 
     @property
     def rows(self) -> int:
-        return sum(output.rows for output in self.record.outputs)
+        return self.record.rows
 
     @property
     def size(self) -> int:
@@ -150,7 +150,7 @@ class _Detaching:
             require_volumes(place, base)
             path = self._out / f"{value}.g{base.generation}"
             size = sum(size_of(place.fs, source) for source, _ in self._sources(base))
-            rows = sum(output.rows for output in base.outputs)
+            rows = base.rows
             if copies.dry_run:
                 return RelocatedDate(value, rows, size, base.generation + 1, path)
             written = self._written(path, base, size)
@@ -223,7 +223,7 @@ class _Detaching:
             "table": base.table,
             "value": base.value,
             "generation": base.generation,
-            "rows": sum(output.rows for output in base.outputs),
+            "rows": base.rows,
             "columns": [[column.id, column.name, column.type.name] for column in self._copies.schema.stored],
             "record": b64encode(encode_record(base)).decode(),
             "validation": None if passed is None else b64encode(passed).decode(),
@@ -384,7 +384,7 @@ class _Attaching:
                 f" {self._place.table} --help`",
             )
         if history.last is not current:
-            raise unfinished(self._place, history, current)
+            raise unfinished(self._place, history)
         return current
 
     def _planned(
@@ -414,8 +414,7 @@ class _Attaching:
         else:
             left_out = without(left_out_before(current, self._schema), record, self._schema)
         whole = replace(record, outputs=(*current.outputs, *record.outputs))
-        rows, digests = sum(output.rows for output in whole.outputs), column_digests(whole, self._schema.stored)
-        base = replace(base, proof=Proof(rows + left_out.rows, rows, digests, digests, left_out))
+        base = replace(base, proof=proof_of(whole, left_out, self._schema))
         validation = None if current.outputs else detached.validated(directory)
         validation = passed_on(validation, detached.record, self._schema.rules)
         return self._copies.planned(history, base, parts, run, validation, kept=current.outputs)
@@ -434,7 +433,7 @@ class _Attaching:
 
 def without(left_out: LeftOut, record: MergeRecord, schema: TableSchema) -> LeftOut:
     """What is left out once the rows of a record have come back. MergeError: they were not among it."""
-    rows = sum(output.rows for output in record.outputs)
+    rows = record.rows
     if rows > left_out.rows:
         raise MergeError(
             "the record of the date has fewer rows as left out than were detached",

@@ -226,7 +226,7 @@ def _neighbours(place: TablePlace, value: str, before: int, after: int) -> Seque
                 break
             record = newest(place, candidate)
             if record is not None:
-                rows.append(sum(output.rows for output in record.outputs))
+                rows.append(record.rows)
         rows_by_date += rows
     return rows_by_date
 

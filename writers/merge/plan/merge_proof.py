@@ -28,7 +28,7 @@ from sparkhaven.store.digest.column_digest import (
     to_hex,
 )
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.merges.history import in_columns
+from sparkhaven.store.merges.history import column_digests, in_columns, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import LeftOut, Proof
 from sparkhaven.store.native.digests import Hashes, Sum
@@ -193,6 +193,18 @@ def left_out_before(record: MergeRecord, schema: TableSchema) -> LeftOut:
     """What a record says of rows left out, in the columns of now."""
     proof = in_columns(record, schema).proof
     return LeftOut() if proof is None else proof.left_out
+
+
+def as_left_out(record: MergeRecord, schema: TableSchema) -> LeftOut:
+    """All rows of a record, as a later one leaves them out."""
+    content = row_content(record)
+    return LeftOut(content.rows, 0, column_digests(record, schema.stored), row_digest=content.digest)
+
+
+def proof_of(record: MergeRecord, left_out: LeftOut, schema: TableSchema) -> Proof:
+    """The proof of outputs that no merge has written: they are what was taken, beside the rows that are left out."""
+    digests = column_digests(record, schema.stored)
+    return Proof(record.rows + left_out.rows, record.rows, digests, digests, left_out)
 
 
 def _added(

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 
 from sparkhaven.readers.checks.location_index import entries_of, entry_of, stored_entries
+from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, TableExistsError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
@@ -157,6 +158,18 @@ def without_unfinished_copy(place: TablePlace, history: DateHistory) -> DateHist
         return history
     undo_copy(place, last)
     return DateHistory(history.value, history.records[:-1])
+
+
+def unfinished(place: TablePlace, history: DateHistory) -> MergeError:
+    """The error for a date whose last record is not complete."""
+    last, current = history.last, history.current
+    return MergeError(
+        "a merge of the date is unfinished",
+        where=f"{place.table} {history.value}",
+        expected="a finished one, or none" if current is None else f"merge {current.generation} as the last one",
+        found=f"merge {last.generation if last else 0}",
+        hint=next_steps.merge(place.table, history.value),
+    )
 
 
 def undo_copy(place: TablePlace, record: MergeRecord) -> None:
