@@ -23,7 +23,7 @@ The module also has what is done between batches: syncs of mode ``periodic``, an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -202,7 +202,9 @@ class _Batch:
                     check_rejected(self._fs, rows, tables[number].request.check_budget)
                 self._before_commit()
                 for number, rows in collected.items():
-                    committed[number] = self._commit(tables[number], rows, appended)
+                    table = tables[number]
+                    rows.seconds["tasks"] = appended - self._started
+                    committed[number] = commit_rows(self._fs, table.log, table.target, rows, table.request)
                     appended = time.perf_counter()
         except Exception:
             self._all_done(tables, committed)
@@ -247,42 +249,6 @@ class _Batch:
             )
             for number, resolution in fresh.items()
         }
-
-    def _commit(self, table: TableBatch, collected: Collected, appended: float) -> BatchOutcome:
-        """Steps 6 to 8."""
-        fs, log, request = self._fs, table.log, table.request
-        quarantine_rejected(fs, collected, request.quarantine, log.state.epoch + 1)
-        quarantined = time.perf_counter()
-        gaps = log.state.offsets.jumps(collected.ranges) if request.allow_gap else ()
-        epoch = commit_record(fs, log, table.target, collected, request.query_id, request.batch_id, gaps)
-        committed = time.perf_counter()
-        publish(fs, log, table.target, epoch)
-        return BatchOutcome(
-            request.batch_id,
-            epoch=epoch,
-            rows=collected.rows,
-            rejected=collected.notes.rejected_rows,
-            splits=len(collected.files) + len(collected.ranges),
-            replayed=len(by_position(collected.skipped)),
-            locations=len(collected.reports),
-            messages=sum(read.messages for read in collected.ranges),
-            passed=passed_offsets(gaps),
-            counts=dict(collected.notes.counts),
-            seconds={
-                **collected.seconds,
-                "tasks": appended - self._started,
-                **({"quarantine": quarantined - appended} if collected.notes.rejected_rows else {}),
-                "commit": committed - quarantined,
-                "publish": time.perf_counter() - committed,
-            },
-            bytes=sum(file.size for file in collected.files),
-            empty=_empty_columns(table.target.schema, collected.reports, log.state.locations),
-            written=collected.written,
-        )
-
-
-def passed_offsets(gaps: Iterable[OffsetRange]) -> int:
-    return sum(max(0, gap.stop - gap.start) for gap in gaps)
 
 
 def check_lease(
@@ -366,6 +332,40 @@ def publish(fs: Fs, log: StreamLog, target: StreamTarget, epoch: int) -> None:
                 where=error.filename or target.layout.intraday(target.table),
                 hint="free space or repair the disk, then restart. Recovery publishes it. Nothing is lost or doubled",
             ) from error
+
+
+def commit_rows(
+    fs: Fs, log: StreamLog, target: StreamTarget, collected: Collected, request: BatchRequest
+) -> BatchOutcome:
+    """Steps 6 to 8 of a batch whose rejected rows are within their budget."""
+    begun = time.perf_counter()
+    quarantine_rejected(fs, collected, request.quarantine, log.state.epoch + 1)
+    quarantined = time.perf_counter()
+    gaps = log.state.offsets.jumps(collected.ranges) if request.allow_gap else ()
+    epoch = commit_record(fs, log, target, collected, request.query_id, request.batch_id, gaps)
+    committed = time.perf_counter()
+    publish(fs, log, target, epoch)
+    return BatchOutcome(
+        request.batch_id,
+        epoch=epoch,
+        rows=collected.rows,
+        rejected=collected.notes.rejected_rows,
+        splits=len(collected.files) + len(collected.ranges),
+        replayed=len(by_position(collected.skipped)),
+        locations=len(collected.reports),
+        messages=sum(read.messages for read in collected.ranges),
+        passed=sum(max(0, gap.stop - gap.start) for gap in gaps),
+        counts=dict(collected.notes.counts),
+        seconds={
+            **collected.seconds,
+            **({"quarantine": quarantined - begun} if collected.notes.rejected_rows else {}),
+            "commit": committed - quarantined,
+            "publish": time.perf_counter() - committed,
+        },
+        bytes=sum(file.size for file in collected.files),
+        empty=_empty_columns(target.schema, collected.reports, log.state.locations),
+        written=collected.written,
+    )
 
 
 def _empty_columns(

@@ -139,8 +139,8 @@ class StreamPlan:
     """How to run a stream. ``trigger``: arguments of Spark's ``trigger()``; ``availableNow`` ends by itself.
 
     ``check_budget`` accepts or refuses rejected rows, ``quarantine`` stores them. ``report`` receives the source's own
-    report whenever it changes. ``adopt`` starts an empty log although Spark's checkpoint has batches of the stream.
-    ``split_of`` makes a split of a source row. ``allow_gap`` records missing offsets, which are otherwise refused.
+    report whenever it changes. ``split_of`` makes a split of a source row. ``allow_gap`` records missing offsets, which
+    are otherwise refused.
     """
 
     query_id: str
@@ -151,7 +151,6 @@ class StreamPlan:
     progress: Callable[[BatchProgress], None] = lambda progress: None
     warn: Callable[[SparkhavenError], None] = lambda error: None
     report: Callable[[Mapping[str, Any]], None] = lambda said: None
-    adopt: bool = False
     split_of: SplitOf = file_of
     allow_gap: bool = False
 
@@ -205,11 +204,11 @@ def begin_run(fs: Fs, log: StreamLog, target: StreamTarget, plan: StreamPlan) ->
     Spark's checkpoint stays: it is the witness of R8, and the next run in Spark renews it.
     """
     place = target.place(fs)
-    refuse_batches_without_log(place, log.state.epoch, adopt=plan.adopt)
+    refuse_batches_without_log(place, log.state.epoch)
     remove_stale_scratch(place)
 
 
-def refuse_batches_without_log(place: StreamPlace, epoch: int, *, adopt: bool = False) -> None:
+def refuse_batches_without_log(place: StreamPlace, epoch: int) -> None:
     """PositionGapError (R8): Spark's checkpoint has batches with input, the log has no epoch."""
     checkpoint = place.spark_checkpoint
     done = [int(name) for name in place.fs.names(checkpoint / "commits") if name.isdigit()]
@@ -217,7 +216,7 @@ def refuse_batches_without_log(place: StreamPlace, epoch: int, *, adopt: bool = 
         end = recorded_end(place.fs, checkpoint / "offsets" / str(max(done)))
         # Spark runs a first batch of an empty feed, too; ``n`` counts those with files
         if not (isinstance(end, dict) and end.get("n") == 0):
-            refuse_lost_log(place.stream, epoch, max(done) + 1, adopt=adopt)
+            refuse_lost_log(place.stream, epoch, max(done) + 1)
 
 
 class StreamBatches:

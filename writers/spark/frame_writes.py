@@ -52,13 +52,11 @@ from sparkhaven.writers.batch.collect import collect
 from sparkhaven.writers.batch.commit import (
     AddToQuarantine,
     BatchOutcome,
+    BatchRequest,
     CheckBudget,
     check_lease,
     check_rejected,
-    commit_record,
-    passed_offsets,
-    publish,
-    quarantine_rejected,
+    commit_rows,
 )
 from sparkhaven.writers.batch.scratch import begin_scratch, ending, remove_scratch, running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult
@@ -178,22 +176,11 @@ class FrameCommits:
         collected.splits = ranges
         collected.notes.count("rows_committed_before", dropped)
         check_rejected(fs, collected, plan.check_budget)
-        quarantine_rejected(fs, collected, plan.quarantine, log.state.epoch + 1)
-        gaps = log.state.offsets.jumps(ranges) if plan.allow_gap else ()
-        epoch = commit_record(fs, log, target, collected, source.query_id, source.batch_id, gaps)
-        publish(fs, log, target, epoch)
-        return BatchOutcome(
-            source.batch_id,
-            epoch=epoch,
-            rows=collected.rows,
-            rejected=collected.notes.rejected_rows,
-            splits=len(ranges),
-            locations=len(collected.reports),
-            messages=sum(taken.stop - taken.start for taken in ranges) if plan.positions else 0,
-            passed=passed_offsets(gaps),
-            counts=dict(collected.notes.counts),
-            seconds=collected.seconds,
+        rules = BatchRequest(
+            None, source.query_id, source.batch_id, quarantine=plan.quarantine, allow_gap=plan.allow_gap
         )
+        outcome = commit_rows(fs, log, target, collected, rules)
+        return outcome if plan.positions is not None else replace(outcome, messages=0)  # batches and labels are none
 
     def _is_replay(self, identity: OffsetRange | None) -> bool:
         if identity is None or self.plan.positions is not None:

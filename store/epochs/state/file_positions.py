@@ -11,7 +11,7 @@ R3          taken, other size or mtime                 PositionGapError that nam
 R5          before the horizon, not remembered         ``below``: it was classified before; dropped and counted
 R6          (a set has no gaps)
 R7          batch id restarted, new query id           ignored
-R8          no epochs, but batch id above 0            PositionGapError unless adopted: ``refuse_lost_log``
+R8          no epochs, but batch id above 0            PositionGapError: ``refuse_lost_log``
 ==========  =========================================  ===================================================
 
 The window is bounded: after each commit the horizon (a watermark) rises to ``min(newest taken mtime, now) -
@@ -282,9 +282,9 @@ def _age(file: FileId) -> tuple[int, str]:
     return file.mtime_ns, file.path
 
 
-def refuse_lost_log(stream: str, epoch: int, batch_id: int, *, adopt: bool = False) -> None:
-    """A stream without epochs must start at batch 0, else its log was lost; ``adopt`` accepts it."""
-    if epoch == 0 and batch_id > 0 and not adopt:
+def refuse_lost_log(stream: str, epoch: int, batch_id: int) -> None:
+    """A stream without epochs must start at batch 0, else its log was lost."""
+    if epoch == 0 and batch_id > 0:
         raise PositionGapError(
             "the commit log is empty, but Spark has run batches of this stream",
             where=f"stream {stream}",

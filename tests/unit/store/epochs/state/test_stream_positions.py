@@ -54,7 +54,6 @@ def test_a_batch_that_names_a_file_twice_is_refused() -> None:
 def test_r8_a_lost_log_is_not_a_new_stream() -> None:
     with pytest.raises(PositionGapError, match="the commit log is empty"):
         refuse_lost_log("feed", 0, 3)
-    refuse_lost_log("feed", 0, 3, adopt=True)
     refuse_lost_log("feed", 0, 0)
     refuse_lost_log("feed", 9, 3)
 
