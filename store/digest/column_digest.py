@@ -289,3 +289,21 @@ def row_hashes(columns: Iterable[Column], arrays: Sequence[pa.Array], rows: int)
 def digest_rows(hashes: Hashes) -> int:
     """The digest of rows that have these hashes."""
     return digest_words(ROW, hashes.view(np.int64))
+
+
+class RowDigests:
+    """Digests of rows as they pass, in any order: of each column by name, and of rows, all columns together."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self.rows = self.row_digest = 0
+        self.digests = dict.fromkeys((column.name for column in columns), 0)
+
+    def add(self, arrays: Sequence[pa.Array], rows: int) -> Hashes:
+        """Adds rows; returns the hash of each."""
+        hashes = np.zeros(rows, np.uint64)
+        for column, array in zip(self._columns, arrays, strict=True):
+            self.digests[column.name] = add(self.digests[column.name], digest_array(column, array, hashes))
+        self.rows += rows
+        self.row_digest = add(self.row_digest, digest_rows(hashes))
+        return hashes

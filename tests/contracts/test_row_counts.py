@@ -323,8 +323,8 @@ def test_a_table_whose_rows_are_lost_is_not_saved(
 ) -> None:
     rows = history("2026-01-01", "2026-01-02", "2026-01-02")
     assert save_table(tmp_path, "Test.Saved", rows, partition_by=by).rows == 3
-    append = LocationWriter.append
-    monkeypatch.setattr(LocationWriter, "append", lambda writer, batch: append(writer, less(batch)))
+    add = LocationWriter.add
+    monkeypatch.setattr(LocationWriter, "add", lambda writer, batch: add(writer, less(batch)))
     with pytest.raises(FeedError, match=LOST):
         save_table(tmp_path, "Test.Saved", rows, partition_by=by, mode=mode)
     monkeypatch.undo()

@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.index_rows import check_index_rows
 from sparkhaven.readers.checks.location_index import recorded_entries, seen_entries, stored_entries
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
+from sparkhaven.store.digest.column_digest import RowDigests, to_hex
 from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION
 from sparkhaven.store.errors import FormatError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
@@ -45,7 +43,6 @@ from sparkhaven.store.merges.merge_records import (
     with_imported,
 )
 from sparkhaven.store.merges.merge_run import ADOPTED, MergePhase, Relocated, RowDeletion
-from sparkhaven.store.native.digests import Hashes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import with_checksum
@@ -201,7 +198,8 @@ def _record(place: TablePlace, seen: SeenDate, history: DateHistory, now_ms: int
     left_out = left_out_before(before, schema)
     if seen.gone:
         lost = as_left_out(replace(before, outputs=seen.gone), schema)
-        told = (RowDeletion(BY_HAND, history.next_generation, lost.rows),)  # else a merge takes them from intraday again
+        # else a later merge takes them from intraday again
+        told = (RowDeletion(BY_HAND, history.next_generation, lost.rows),)
         left_out = add_left_out(left_out, replace(lost, deletions=told), schema)
     record = replace(
         before,
@@ -231,18 +229,15 @@ def _scanned(pinned: PinnedTable, schema: TableSchema, location: StandingLocatio
     place, directory = pinned.place, pinned.place.history_location(location.key)
     whole, named = (0, location.rows, location.rows), location.named_by
     slice_ = Slice("history", None, location.key, str(directory), *whole, location.files, {}, named_by=named)
-    columns, totals, digest = schema.stored, dict.fromkeys((c.name for c in schema.stored), 0), 0
-    for arrays in pinned.arrays([slice_], columns, None, STEP_ROWS):
-        hashes: Hashes = np.zeros(len(arrays[0]) if arrays else 0, np.uint64)
-        for column, array in zip(columns, arrays, strict=True):
-            totals[column.name] = add(totals[column.name], digest_array(column, array, hashes))
-        digest = add(digest, digest_rows(hashes))
+    read = RowDigests(schema.stored)
+    for arrays in pinned.arrays([slice_], schema.stored, None, STEP_ROWS):
+        read.add(arrays, len(arrays[0]) if arrays else 0)
     files = {name: with_checksum(place.fs, directory / name, state) for name, state in location.files.items()}
     named_by = min(location.named_by, schema.version)
     then = {name: stem for stem, name in schema.names_at(named_by).items()}
-    digests = {then.get(name, name): to_hex(total) for name, total in totals.items()}
+    digests = {then.get(name, name): to_hex(total) for name, total in read.digests.items()}
     expected = Expected("history", directory, location.rows, files, {}, named_by=named_by)
-    indexes, rows = _indexes(place.fs, schema, expected), to_hex(digest)
+    indexes, rows = _indexes(place.fs, schema, expected), to_hex(read.row_digest)
     key = location.key.internal
     return MergeOutput(key, location.rows, digests, files, indexes=indexes, row_digest=rows, named_by=named_by)
 

@@ -85,7 +85,7 @@ def compute(
             parts.append(_correction(date, setting, old, new))
         totals = parts if not totals else [joined(one, part) for one, part in zip(totals, parts, strict=True)]
         if writer is not None:
-            writer.append(pa.RecordBatch.from_arrays(arrays, [column.name for column in columns]))
+            writer.add(pa.RecordBatch.from_arrays(arrays, [column.name for column in columns]))
     if writer is None or directory is None:
         return source, totals
     files = writer.held().files

@@ -11,21 +11,17 @@ DuckDB, which did not write it, column files by our reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, from_hex, to_hex
+from sparkhaven.store.digest.column_digest import RowDigests, add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError, counted
-from sparkhaven.store.format.column.codecs import Base, encode_column
-from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
-from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.parquet.footer import KEY, Footer, compacted, encode_footer, field_of, file_schema
 from sparkhaven.store.format.parquet.manifest import ExportedColumn, TreeLeaf, TreeManifest, encode_manifest
 from sparkhaven.store.format.parquet.trees import COMMON_METADATA, LOCATIONS_TABLE, MANIFEST, METADATA, leaf_path
@@ -41,12 +37,12 @@ from sparkhaven.store.format.table.locations import (
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.writers.append.column_files import ColumnFiles
 from sparkhaven.writers.merge.sources.merge_source import SIZES
 from sparkhaven.writers.merge.write.parquet_check import (
     GROUP_BYTES,
@@ -58,22 +54,13 @@ from sparkhaven.writers.merge.write.parquet_check import (
 from sparkhaven.writers.transfer.export_plan import DatePart, ExportPlan, parts_of, require_all, rows_of
 
 
-@dataclass(slots=True)
-class WrittenLeaf:
-    """What a leaf holds: rows, bytes of all its files, digests of its rows and of each column; ``files`` as paths."""
+class WrittenLeaf(RowDigests):
+    """What a leaf holds: its rows, and bytes of all its ``files``, which are paths."""
 
-    rows: int = 0
-    bytes: int = 0
-    row_digest: int = 0
-    digests: dict[str, int] = field(default_factory=dict)
-    files: list[Path] = field(default_factory=list)
-
-    def count(self, columns: Sequence[Column], arrays: Sequence[pa.Array], rows: int) -> None:
-        self.rows += rows
-        hashes = np.zeros(rows, np.uint64)
-        for column, array in zip(columns, arrays, strict=True):
-            self.digests[column.name] = add(self.digests.get(column.name, 0), digest_array(column, array, hashes))
-        self.row_digest = add(self.row_digest, digest_rows(hashes))
+    def __init__(self, columns: Sequence[Column]) -> None:
+        super().__init__(columns)
+        self.bytes = 0
+        self.files: list[Path] = []
 
 
 def write_parquet_leaf(
@@ -85,23 +72,22 @@ def write_parquet_leaf(
     group_rows: int = SIZES.group_rows,
 ) -> WrittenLeaf:
     """Writes a Parquet file. Row groups depend on the rows alone, see ``row_groups``."""
-    written = WrittenLeaf(files=[path])
+    written = WrittenLeaf(columns)
+    written.files = [path]
     schema = file_schema(columns, Footer())
     coded = tuple(field.name for field in schema if pa.types.is_dictionary(field.type))
     fs.write_new(path, b"")
     with FileSink(fs, path) as sink, parquet_writer(sink, schema, codec, coded) as writer:
-        for part in row_groups(_counted(batches, columns, schema, written), schema, group_rows):
+        for part in row_groups(_counted(batches, schema, written), schema, group_rows):
             writer.write_table(part, row_group_size=part.num_rows)
     written.bytes = sink.size
     return written
 
 
-def _counted(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], schema: pa.Schema, written: WrittenLeaf
-) -> Iterator[pa.RecordBatch]:
+def _counted(batches: Iterable[pa.RecordBatch], schema: pa.Schema, written: WrittenLeaf) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         arrays = [compacted(a) if pa.types.is_dictionary(a.type) else a for a in batch.columns]
-        written.count(columns, arrays, batch.num_rows)
+        written.add(arrays, batch.num_rows)
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -135,34 +121,17 @@ def write_column_leaf(
 
     ``storage_type``: that of the definition, default: that of the schema.
     """
-    symbols: dict[str, dict[str, int]] = {column.name: {} for column in schema.stored}
-    written, bases = WrittenLeaf(), {name: Base(0, {}, numbers) for name, numbers in symbols.items()}
-    sums: dict[str, int] = {}
-    fs.mkdirs(directory)
-    for column in schema.stored:
-        for name in column.files:
-            fs.write_new(directory / name, encode_prefix(column) if name.endswith(DAT) else b"")
-            sums[name] = 0
+    written = WrittenLeaf(schema.stored)
+    files = ColumnFiles(fs, directory, schema.stored)
+    files.create()
     for batch in batches:
-        written.count(schema.stored, batch.columns, batch.num_rows)
-        for column, array in zip(schema.stored, batch.columns, strict=True):
-            base = bases[column.name]
-            encoded = encode_column(column, array, base)
-            sizes, numbers = dict(base.sizes), symbols[column.name]
-            for name, data in encoded.parts.items():
-                offset = DATA_OFFSET if name.endswith(DAT) else 0
-                fs.write_at(directory / name, offset + base.size(name), data)
-                sizes[name] = base.size(name) + len(data)
-                sums[name] = crc32(data, sums[name])
-            for text in encoded.symbols:
-                numbers[text] = len(numbers)
-            bases[column.name] = Base(base.rows + len(array), sizes, numbers)
-    lengths = {name: bases[column.name].size(name) for column in schema.stored for name in column.files}
+        files.append(batch.columns)
+        written.add(batch.columns, batch.num_rows)
     definition = encode_tbl(schema) if storage_type is None else encode_tbl(schema, storage_type=storage_type)
     fs.write_new(directory / "table.tbl", definition)
-    record = table_size.TableSize(written.rows, now_ms, lengths, schema_version=schema.version, checksums=sums)
+    record = table_size.of_files(written.rows, now_ms, files.files, schema_version=schema.version)
     fs.write_new(directory / table_size.NAME, table_size.encode(record))
-    written.files = [directory / name for name in (*sums, "table.tbl", table_size.NAME)]
+    written.files = [directory / name for name in (*files.files, "table.tbl", table_size.NAME)]
     written.bytes = bytes_of(fs, directory)
     return written
 
@@ -205,9 +174,9 @@ def _of_files(fs: Fs, directory: Path, columns: Sequence[Column]) -> Iterator[li
 
 
 def _compare(path: Path, columns: Sequence[Column], written: WrittenLeaf, parts: Iterator[list[pa.Array]]) -> None:
-    read = WrittenLeaf()
+    read = RowDigests(columns)
     for arrays in parts:
-        read.count(columns, arrays, len(arrays[0]))
+        read.add(arrays, len(arrays[0]))
     if read.rows != written.rows:
         raise _wrong(path, "it has another number of rows", written.rows, read.rows)
     if read.row_digest == written.row_digest:

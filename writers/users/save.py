@@ -34,7 +34,6 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import NESTED, SPLAYED, definition_of
-from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
 from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import (
@@ -195,7 +194,7 @@ class _Writers:
             chosen = np.flatnonzero(numbers == number)
             if len(chosen):
                 whole = len(chosen) == batch.num_rows
-                self._writer(value).append(stored if whole else stored.take(pa.array(chosen)))
+                self._writer(value).add(stored if whole else stored.take(pa.array(chosen)))
 
     def _writer(self, value: str) -> LocationWriter:
         key = LocationKey(self._fresh, value)
@@ -261,15 +260,8 @@ def _publish(place: TablePlace, key: LocationKey, held: CommittedRows, save: int
 
 
 def _size(held: CommittedRows, save: int, now_ms: int) -> bytes:
-    return table_size.encode(
-        TableSize(
-            held.rows,
-            now_ms,
-            {name: state.size for name, state in held.files.items()},
-            source_state={SAVE: str(save)},
-            checksums={name: state.crc for name, state in held.files.items()},
-        )
-    )
+    size = table_size.of_files(held.rows, now_ms, held.files, source_state={SAVE: str(save)})
+    return table_size.encode(size)
 
 
 Mode = Literal["replace", "append", "error"]

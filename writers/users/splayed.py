@@ -44,7 +44,7 @@ def replace_splayed(place: TablePlace, schema: TableSchema, rows: IncomingRows, 
         writer = LocationWriter(fs, stage, schema.stored, None)
         try:
             for batch in rows:
-                writer.append(batch)
+                writer.add(batch)
             rows.require(writer.rows)
         except Exception:
             fs.remove_tree(stage)
@@ -73,7 +73,7 @@ def append_splayed(place: TablePlace, table: UserTable, rows: IncomingRows, save
     with fs.during("user-stage"):
         writer = LocationWriter(fs, path, table.schema.stored, held)
         for batch in rows:
-            writer.append(batch)
+            writer.add(batch)
         rows.require(writer.rows - held.rows)
         fs.sync(writer.touched)
         fs.sync_dirs([path])
@@ -128,12 +128,5 @@ def _set_aside(place: TablePlace, directory: Path) -> None:
 
 
 def _published(held: CommittedRows, save: int, since: int, now_ms: int) -> bytes:
-    return table_size.encode(
-        TableSize(
-            held.rows,
-            now_ms,
-            {name: state.size for name, state in held.files.items()},
-            source_state={SAVE: str(save), SINCE: str(since)},
-            checksums={name: state.crc for name, state in held.files.items()},
-        )
-    )
+    state = {SAVE: str(save), SINCE: str(since)}
+    return table_size.encode(table_size.of_files(held.rows, now_ms, held.files, source_state=state))

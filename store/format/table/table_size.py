@@ -105,6 +105,13 @@ class TableSize:
         return {name: FileState(size, self.checksums.get(name, 0)) for name, size in self.data_file_sizes.items()}
 
 
+def of_files(rows: int, now_ms: int, files: Mapping[str, FileState], **others: Any) -> TableSize:
+    """The record of a location that has these files; ``others``: fields of it by name."""
+    sizes = {name: state.size for name, state in files.items()}
+    sums = {name: state.crc for name, state in files.items()}
+    return TableSize(rows, now_ms, sizes, checksums=sums, **others)
+
+
 def _longs(values: Mapping[str, int]) -> dict[str, JLong]:
     return {name: JLong(values[name]) for name in sorted(values)}
 

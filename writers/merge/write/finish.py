@@ -139,14 +139,12 @@ def sort_directions(plan: MergePlan) -> dict[str, str]:
 
 
 def size_record(plan: MergePlan, finished: Finished, files: Mapping[str, FileState], now_ms: int) -> bytes:
-    return table_size.encode(
-        table_size.TableSize(
-            size=finished.rows,
-            last_modified_ms=now_ms,
-            data_file_sizes={name: state.size for name, state in sorted(files.items())},
-            schema_version=plan.schema.version,
-            sorted_columns=sort_directions(plan),
-            data_indexes={index_of(names): keys for names, keys in finished.indexes.items()},
-            checksums={name: state.crc for name, state in sorted(files.items())},
-        )
+    size = table_size.of_files(
+        finished.rows,
+        now_ms,
+        dict(sorted(files.items())),
+        schema_version=plan.schema.version,
+        sorted_columns=sort_directions(plan),
+        data_indexes={index_of(names): keys for names, keys in finished.indexes.items()},
     )
+    return table_size.encode(size)

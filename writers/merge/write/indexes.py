@@ -10,7 +10,6 @@ What an index over any columns stores, which rows have which keys, is found here
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,9 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.column.prefix import DATA_OFFSET, encode_prefix
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer, file_schema
 from sparkhaven.store.format.parquet.location_files import ROW_SET, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
@@ -37,6 +34,7 @@ from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.types.row_ranges import Positions
+from sparkhaven.writers.append.column_files import ColumnFiles
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.sources.sort_keys import (
@@ -295,16 +293,17 @@ def write_index(fs: Fs, task: IndexTask) -> Index:
     columns = [by_name[name] for name in names]
     contiguous = is_contiguous(names, finished.grouped)
     table = _IndexTable(fs, location / index_of(names), index_columns(columns, contiguous=contiguous))
+    table.create()
     whole: list[pa.Array] | None = None  # of groups, which are few
     if contiguous:
         source = staged_source(plan, finished)
         groups = task.groups or group_rows(ColumnSource(fs, source, columns[0]), plan.options.sizes.rows)
-        table.append([*groups.keys, groups.starts, groups.stops])
+        table.add([*groups.keys, groups.starts, groups.stops])
         whole = [*groups.keys, pa.array(groups.sets(), pa.binary())] if plan.format != "deephaven" else None
     else:
         limits = {"block": plan.options.sizes.rows, "budget": plan.options.sizes.index_bytes or plan.usable()}
         for piece in key_pieces(fs, location, columns, finished.sizes, finished.rows, **limits):
-            table.append([*piece.keys, piece.sets()])
+            table.add([*piece.keys, piece.sets()])
     written = [f"{index_of(names)}/{name}" for name in table.close(plan.schema, names, task.now_ms)]
     if plan.format != "deephaven":
         fs.mkdirs((location / sidecar_of(names)).parent)
@@ -332,43 +331,26 @@ def _pieces(arrays: Sequence[pa.Array], most: int) -> Iterator[list[pa.Array]]:
         yield [array.slice(first, most) for array in arrays]
 
 
-class _IndexTable:
+class _IndexTable(ColumnFiles):
     """The column files of an index, which grow by pieces."""
 
-    def __init__(self, fs: Fs, directory: Path, columns: Sequence[Column]) -> None:
-        self._fs, self._directory, self._columns = fs, directory, tuple(columns)
-        self.rows = 0
-        self._sizes: dict[str, int] = {}
-        self._sums: dict[str, int] = {}
-        fs.mkdirs(directory)
-        for column in columns:
-            for name in column.files:
-                fs.write_new(directory / name, encode_prefix(column) if name.endswith(".dat") else b"")
-                self._sizes[name] = self._sums[name] = 0
-
-    def append(self, values: Sequence[Any]) -> None:
+    def add(self, values: Sequence[Any]) -> None:
         """Rows behind those that are there: an array, a list, or positions, for each column."""
-        arrays = [_array(part, column) for part, column in zip(values, self._columns, strict=True)]
-        for column, array in zip(self._columns, arrays, strict=True):
-            for name, data in encode_column(column, array, Base(self.rows, dict(self._sizes))).parts.items():
-                front = DATA_OFFSET if name.endswith(".dat") else 0
-                self._fs.write_at(self._directory / name, front + self._sizes[name], data)
-                self._sums[name] = zlib.crc32(data, self._sums[name])
-                self._sizes[name] += len(data)
-        self.rows += len(arrays[0])
+        self.append([_array(part, column) for part, column in zip(values, self.columns, strict=True)])
 
     def close(self, schema: TableSchema, names: Sequence[str], now_ms: int) -> list[str]:
         """Writes definition and sizes; the names of all files."""
-        own = TableSchema(schema.namespace, schema.name, self._columns, nested=False)
-        self._fs.write_new(self._directory / "table.tbl", encode_tbl(own, storage_type=SPLAYED))
+        own = TableSchema(schema.namespace, schema.name, self.columns, nested=False)
+        self.fs.write_new(self.directory / "table.tbl", encode_tbl(own, storage_type=SPLAYED))
         sorting = dict.fromkeys(names, "Ascending")
-        size = table_size.TableSize(self.rows, now_ms, self._sizes, sorted_columns=sorting, checksums=self._sums)
-        self._fs.write_new(self._directory / table_size.NAME, table_size.encode(size))
-        return [*sorted(self._sizes), "table.tbl", table_size.NAME]
+        size = table_size.of_files(self.rows, now_ms, self.files, sorted_columns=sorting)
+        self.fs.write_new(self.directory / table_size.NAME, table_size.encode(size))
+        return [*sorted(self.files), "table.tbl", table_size.NAME]
 
     def pieces(self, most: int) -> Iterator[list[pa.Array]]:
         """Keys and row sets of at most ``most`` keys each, mapped from the files where their form allows it."""
-        opened = [open_column(self._fs, self._directory, c, self._sizes, self.rows) for c in self._columns]
+        sizes = {name: state.size for name, state in self.files.items()}
+        opened = [open_column(self.fs, self.directory, c, sizes, self.rows) for c in self.columns]
         for first in range(0, max(self.rows, 1), most):
             arrays = [column.read(first, min(first + most, self.rows)) for column in opened]
             yield [*arrays[:-1], arrays[-1].cast(pa.binary())]

@@ -25,9 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex
+from sparkhaven.store.digest.column_digest import RowDigests, add, to_hex
 from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
 from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
@@ -101,14 +99,12 @@ def check_parquet_rows(fs: Fs, task: RowTask) -> RowsFound:
     """Reads the rows back from ``table.parquet``."""
     from sparkhaven.writers.merge.write.parquet_check import row_batches  # only merges into Parquet need DuckDB
 
-    plan, digest = task.plan, 0
+    plan, read = task.plan, RowDigests(task.plan.columns)
     location = plan.destinations[task.finished.destination].stage(plan.table, plan.value)
     for batch in row_batches(location / NAME, plan.columns, (task.first, task.stop), plan.options.sizes.texts):
-        hashes = np.zeros(len(batch), np.uint64)
-        for column, array in zip(plan.columns, batch.columns, strict=True):
-            digest_array(column, array.cast(column.type.arrow), hashes)
-        digest = add(digest, digest_rows(hashes))
-    return RowsFound(task.finished.destination, digest)
+        pairs = zip(plan.columns, batch.columns, strict=True)
+        read.add([array.cast(column.type.arrow) for column, array in pairs], len(batch))
+    return RowsFound(task.finished.destination, read.row_digest)
 
 
 T = TypeVar("T")
