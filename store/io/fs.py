@@ -477,3 +477,8 @@ def stats_below(fs: Fs, path: Path, before: str = "") -> Iterator[tuple[str, Sta
             yield from stats_below(fs, path / name, f"{before}{name}/")
         else:
             yield before + name, stat
+
+
+def size_below(fs: Fs, path: Path) -> int:
+    """Bytes of all files below a directory."""
+    return sum(stat.size for _, stat in stats_below(fs, path))

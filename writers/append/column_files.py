@@ -15,7 +15,7 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scan.checksums import crc32
+from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.append.worker_cache import Ids

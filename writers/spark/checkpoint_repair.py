@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import TableExistsError, TableNotFoundError
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, files_below
 
 METADATA, OFFSETS, COMMITS, SOURCES = "metadata", "offsets", "commits", "sources"
 
@@ -110,7 +110,8 @@ def apply_repair(fs: Fs, repair: CheckpointRepair, backup: Path) -> None:
     if fs.stat(backup) is not None:
         raise TableExistsError("the backup directory already exists", where=backup, hint="choose another directory")
     with fs.during("checkpoint-backup"):
-        for source, target in _tree(fs, repair.checkpoint, backup):
+        for source in files_below(fs, repair.checkpoint):
+            target = backup / source.relative_to(repair.checkpoint)
             fs.keep_dirs(target.parent, backup.parent)
             fs.write_new(target, fs.read(source))
             fs.sync([target])
@@ -214,12 +215,3 @@ def _sources(fs: Fs, checkpoint: Path, last: int | None, drop: list[Path]) -> It
 def _checksum(fs: Fs, path: Path) -> list[Path]:
     beside = path.with_name(f".{path.name}.crc")
     return [beside] if fs.stat(beside) is not None else []
-
-
-def _tree(fs: Fs, source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
-    for name in fs.names(source):
-        stat = fs.stat(source / name)
-        if stat is not None and stat.is_dir:
-            yield from _tree(fs, source / name, target / name)
-        elif stat is not None:
-            yield source / name, target / name

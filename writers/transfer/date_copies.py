@@ -20,7 +20,7 @@ from pathlib import Path
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError, counted
-from sparkhaven.store.io.fs import Fs, stats_below
+from sparkhaven.store.io.fs import Fs, size_below
 from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.history import DateHistory, has_digests_of, load_history, of_now
@@ -157,7 +157,7 @@ class DateCopies:
                 run, destinations=tuple(p.destination for p in copied), work=None, sources=(), switched_ms=None
             ),
         )
-        size = sum(size_of(place.fs, part.source) for part in copied)
+        size = sum(size_below(place.fs, part.source) for part in copied)
         return PlannedCopy(history, record, tuple(copied), size, validation)
 
     def space_errors(self, copies: Sequence[PlannedCopy]) -> list[RetryableStorageError | None]:
@@ -176,7 +176,7 @@ class DateCopies:
                 before = needed.get(device, (0, Path()))[0]
                 source = fs.stat(part.source)
                 shared = self.link and source is not None and source.device == device
-                size = 0 if shared else size_of(fs, part.source)
+                size = 0 if shared else size_below(fs, part.source)
                 needed[device] = before + size, part.destination.target.parent
             for device, (size, path) in needed.items():
                 if size > free[device]:
@@ -244,11 +244,6 @@ class DateCopies:
         with fs.during("copy-check"):
             copies.read_back()
             require_output(fs, self.schema, value, stage, part.output)
-
-
-def size_of(fs: Fs, directory: Path) -> int:
-    """Bytes of all files below a directory."""
-    return sum(stat.size for _, stat in stats_below(fs, directory))
 
 
 def not_enough_space(path: Path, size: int, free: int) -> RetryableStorageError:

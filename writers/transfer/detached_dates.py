@@ -33,7 +33,7 @@ from sparkhaven.store.errors import (
     counted,
 )
 from sparkhaven.store.format.manifest import DETACHED, Manifest, ManifestPart, encode, load
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, size_below
 from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history, row_content
 from sparkhaven.store.merges.merge_records import (
@@ -68,7 +68,6 @@ from sparkhaven.writers.transfer.date_copies import (
     not_enough_space,
     passed_on,
     require_output,
-    size_of,
 )
 
 LOCATIONS = "locations"
@@ -149,7 +148,7 @@ class _Detaching:
                 return RelocatedDate(value, 0, 0, 0, Path(before.path))
             require_volumes(place, base)
             path = self._out / f"{value}.g{base.generation}"
-            size = sum(size_of(place.fs, source) for source, _ in self._sources(base))
+            size = sum(size_below(place.fs, source) for source, _ in self._sources(base))
             rows = base.rows
             if copies.dry_run:
                 return RelocatedDate(value, rows, size, base.generation + 1, path)

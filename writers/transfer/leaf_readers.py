@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -241,21 +241,10 @@ class LeafReader:
                 column=twice[0],
             )
         if odd or missing:
-            violation = "lacks a column" if missing else "has a column that the table lacks"
-            name, lacks = (missing or odd)[0], bool(missing)
-            hint = meant(name, schema.names if lacks else columns) or "make the columns of file and table equal"
-            if not missing and name in self._given:
-                violation = "has a column that its directories give too"
-                hint = "have the files written without it, or move them out of those directories"
+            error = _other_columns("file", self.leaf, missing, odd, schema.names, columns)
             if missing == [partitioning.name]:
-                hint = "name the date of all rows with --dates"
-            raise SchemaMismatchError(
-                f"file {violation}",
-                where=path,
-                expected=name if lacks else ", ".join(columns),
-                found=", ".join(schema.names) if lacks else name,
-                hint=hint,
-            )
+                error.hint = "name the date of all rows with --dates"
+            raise error
         for field in schema:
             if field.name in columns and not takes(field.type, columns[field.name], self._options):
                 raise refused_type(columns[field.name], field.type, f"{path}, row group 0")
@@ -366,6 +355,30 @@ class LeafReader:
             )
 
 
+def _other_columns(
+    what: str,
+    leaf: FoundLeaf,
+    missing: Sequence[str],
+    odd: Sequence[str],
+    names: Sequence[str],
+    columns: Collection[str],
+) -> SchemaMismatchError:
+    """The error for a leaf that lacks columns of the table, or has others; ``names`` are all that it has."""
+    name, lacks = (missing or odd)[0], bool(missing)
+    violation = "lacks a column" if lacks else "has a column that the table lacks"
+    hint = meant(name, names if lacks else columns) or f"make the columns of {what} and table equal"
+    if not lacks and name in dict(leaf.columns):
+        violation = "has a column that its directories give too"
+        hint = "have the files written without it, or move them out of those directories"
+    return SchemaMismatchError(
+        f"{what} {violation}",
+        where=leaf.path,
+        expected=name if lacks else ", ".join(columns),
+        found=", ".join(names) if lacks else name,
+        hint=hint,
+    )
+
+
 def _identity(stat: Stat | None) -> tuple[int, ...] | None:
     return None if stat is None else (stat.size, stat.mtime_ns, stat.inode)
 
@@ -419,21 +432,10 @@ class ColumnLeafReader:
         self.size = sum(record.data_file_sizes.values())
         names = [name.removesuffix(".dat") for name in record.data_file_sizes if name.endswith(".dat")]
         columns = [column.name for column in schema.stored if column.name not in self._given]
-        odd = sorted((set(names) ^ set(columns)) - options.ignored)
-        if odd:
-            lacks = odd[0] in columns
-            violation = "leaf lacks a column" if lacks else "leaf has a column that the table lacks"
-            hint = meant(odd[0], names if lacks else columns) or "make the columns of leaf and table equal"
-            if odd[0] in self._given:
-                violation = "leaf has a column that its directories give too"
-                hint = "have the leaves written without it, or move them out of those directories"
-            raise SchemaMismatchError(
-                violation,
-                where=leaf.path,
-                expected=odd[0] if lacks else ", ".join(columns),
-                found=", ".join(sorted(names)) if lacks else odd[0],
-                hint=hint,
-            )
+        missing = sorted({*columns} - {*names} - options.ignored)
+        odd = sorted({*names} - {*columns} - options.ignored)
+        if missing or odd:
+            raise _other_columns("leaf", leaf, missing, odd, sorted(names), columns)
 
     def counts(self) -> dict[str, int]:
         return {self._leaf.value: self.rows} if self.rows and self._leaf.value is not None else {}

@@ -36,7 +36,7 @@ from sparkhaven.store.format.table.locations import (
 )
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION
 from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, size_below
 from sparkhaven.store.scan.checksums import file_state
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.slices import Slice
@@ -132,16 +132,8 @@ def write_column_leaf(
     record = table_size.of_files(written.rows, now_ms, files.files, schema_version=schema.version)
     fs.write_new(directory / table_size.NAME, table_size.encode(record))
     written.files = [directory / name for name in (*files.files, "table.tbl", table_size.NAME)]
-    written.bytes = bytes_of(fs, directory)
+    written.bytes = size_below(fs, directory)
     return written
-
-
-def bytes_of(fs: Fs, path: Path) -> int:
-    """Bytes of a file, or of all files of a directory; -1 where there is nothing."""
-    stat = fs.stat(path)
-    if stat is None:
-        return -1
-    return sum(bytes_of(fs, path / name) for name in fs.names(path)) if stat.is_dir else stat.size
 
 
 def sums_of(fs: Fs, root: Path, files: Iterable[Path]) -> dict[str, FileState]:

@@ -20,7 +20,6 @@ from sparkhaven.store.errors import CorruptFileError, LockLostError, SchemaMisma
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs, Lock
-from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState

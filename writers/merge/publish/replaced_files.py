@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.fs import files_below
+from sparkhaven.store.io.fs import size_below
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import all_values, generations, lock_table
 from sparkhaven.store.places import TablePlace
@@ -31,12 +31,10 @@ class Replaced:
     due_s: float
 
 
-def waiting(place: TablePlace, now_s: float, *, value: str | None = None) -> list[Replaced]:
-    """The replaced locations that are still on disk, of one date or of all; ``now_s`` is seconds since the epoch."""
-    replaced: list[Replaced] = []
-    for date in [value] if value is not None else all_values(place):
-        replaced += replaced_by(place, load_history(place, date), now_s)
-    return replaced
+def waiting(place: TablePlace, now_s: float) -> list[Replaced]:
+    """The replaced locations that are still on disk; ``now_s`` is seconds since the epoch."""
+    dates = (replaced_by(place, load_history(place, date), now_s) for date in all_values(place))
+    return [replaced for of_date in dates for replaced in of_date]
 
 
 def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[Replaced]:
@@ -47,9 +45,8 @@ def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[R
             path = place.fs.resolve(place.partitions / internal) / record.value / place.table.table
             if internal in alive or place.fs.stat(path) is None:
                 continue
-            size = sum(stat.size for file in files_below(place.fs, path) if (stat := place.fs.stat(file)) is not None)
             due = max(0.0, record.published_ms / 1000 + GRACE_S - now_s)
-            replaced.append(Replaced(record.value, internal, path, size, due))
+            replaced.append(Replaced(record.value, internal, path, size_below(place.fs, path), due))
     return replaced
 
 
