@@ -29,7 +29,6 @@ from sparkhaven.store.epochs.state.resume_rules import PAGE
 from sparkhaven.store.epochs.state.statistics import join
 from sparkhaven.store.errors import (
     CommitError,
-    CorruptFileError,
     EpochConflictError,
     LockLostError,
     SchemaMismatchError,
@@ -46,6 +45,7 @@ from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.types.widening import fitting, narrowed
+from sparkhaven.writers.append.column_files import cut_tails
 from sparkhaven.writers.append.column_values import column_values, nulls_like, range_stats
 from sparkhaven.writers.append.location_room import LocationRoom, committed_form, earlier_forms
 from sparkhaven.writers.append.worker_cache import Ids, SymbolKey, WorkerCache, location_columns
@@ -148,31 +148,11 @@ class LocationAppender:
         }
         own = {current: column for column, current in self._columns.values()}
         self._forms = earlier_forms(self._target.schema, own)
-        self._cut()
+        if cut_tails(self._fs, self.directory, self._files):
+            self.directories[self.directory] = None
         changed = committed is None or committed.schema_version != self._target.schema.version
         if changed and not self.closed:
             self._define(new=committed is None)
-
-    def _cut(self) -> None:
-        longer = {}
-        there = self._fs.sizes(self.directory, self._files)
-        for name, state in self._files.items():
-            length, (size, links) = physical_size(name, state.size), there.get(name, (-1, 0))
-            if size < length:
-                raise CorruptFileError(
-                    "file is shorter than its committed length",
-                    where=self.directory / name,
-                    expected=f"{length} bytes",
-                    found="no file" if size < 0 else f"{size} bytes",
-                )
-            if size > length:
-                longer[self.directory / name] = length, links > 1
-        for path, (length, shared) in longer.items():
-            if shared:  # a backup made of hard links has the same inode
-                self._fs.shorten(path, length)
-                self.directories[self.directory] = None
-            else:
-                self._fs.truncate(path, length)
 
     def _define(self, *, new: bool) -> None:
         """Writes ``table.tbl``; after a schema change, checks that each file still belongs to its column."""

@@ -5,12 +5,13 @@ Nothing here syncs or commits. Whoever opens the files again does so by the leng
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from sparkhaven.store.epochs.files.published_size import physical_size
+from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.column.region import DAT
@@ -19,6 +20,33 @@ from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column
 from sparkhaven.writers.append.worker_cache import Ids
+
+
+def cut_tails(fs: Fs, directory: Path, files: Mapping[str, FileState], hint: str | None = None) -> bool:
+    """Truncates files to what is committed of them; whether one is another file by now, which its directory names.
+
+    CorruptFileError: a file is shorter; nothing is changed.
+    """
+    longer: dict[Path, tuple[int, bool]] = {}
+    there = fs.sizes(directory, files)
+    for name, state in files.items():
+        length, (size, links) = physical_size(name, state.size), there.get(name, (-1, 0))
+        if size < length:
+            raise CorruptFileError(
+                "file is shorter than its committed length",
+                where=directory / name,
+                expected=f"{length} bytes",
+                found="no file" if size < 0 else f"{size} bytes",
+                hint=hint,
+            )
+        if size > length:
+            longer[directory / name] = length, links > 1
+    for path, (length, shared) in longer.items():
+        if shared:  # a backup made of hard links has the same inode
+            fs.shorten(path, length)
+        else:
+            fs.truncate(path, length)
+    return any(shared for _, shared in longer.values())
 
 
 class ColumnFiles:

@@ -15,8 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparkhaven.store.digest.column_digest import CACHED_ROWS, RowDigests, to_hex
-from sparkhaven.store.epochs.files.published_size import physical_size
-from sparkhaven.store.errors import CorruptFileError, LockLostError, SchemaMismatchError, ValidationFailedError, counted
+from sparkhaven.store.errors import LockLostError, SchemaMismatchError, ValidationFailedError, counted
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs, Lock
@@ -25,9 +24,9 @@ from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.writers.append.column_files import ColumnFiles
+from sparkhaven.writers.append.column_files import ColumnFiles, cut_tails
 from sparkhaven.writers.append.column_values import column_values
-from sparkhaven.writers.append.worker_cache import ids_of
+from sparkhaven.writers.append.worker_cache import Ids, ids_of
 
 EMPTY = FileState(0, UNKNOWN)
 SYMBOLIC = (Storage.SYMBOL, Storage.SET)
@@ -48,9 +47,13 @@ class LocationWriter(ColumnFiles):
         else:
             self.rows, self.files = held.rows, dict(held.files)
             for column in columns:
-                self._resume(column)
+                self._require_form(column)
+            cut_tails(fs, directory, self.files, "restore the file from a copy, or save the table with mode replace")
+            for column in columns:
+                if column.storage in SYMBOLIC:
+                    self.ids[column.name] = self._symbols(column)
 
-    def _resume(self, column: Column) -> None:
+    def _require_form(self, column: Column) -> None:
         path, prefix = self.directory / column.files[0], encode_prefix(column)
         same = column.files[0] in self.files and self.fs.read_range(path, 0, len(prefix)) == prefix
         if not same or any(self.files.get(name, EMPTY).crc == UNKNOWN for name in column.files):
@@ -61,29 +64,13 @@ class LocationWriter(ColumnFiles):
                 found="another prefix, or other files",
                 hint="read the table and save it with mode replace",
             )
-        for name in column.files:
-            self._cut(self.directory / name, physical_size(name, self.files[name].size))
-        if column.storage in SYMBOLIC:
-            _, sym, text = (self.directory / name for name in column.files)
-            ends, data = (self.files[name] for name in column.files[1:])
-            buffers = self.fs.map(sym, ends.size), self.fs.map(text, data.size)
-            symbols = decode_symbols(*buffers, charset_of(column), LITTLE, str(sym)).to_pylist() if ends.size else []
-            self.ids[column.name] = ids_of(symbols, sym)
 
-    def _cut(self, path: Path, length: int) -> None:
-        stat = self.fs.stat(path)
-        if stat is None or stat.size < length:
-            raise CorruptFileError(
-                "file is shorter than its committed length",
-                where=path,
-                expected=f"{length} bytes",
-                found="no file" if stat is None else f"{stat.size} bytes",
-                hint="restore the file from a copy, or save the table with mode replace",
-            )
-        if stat.size > length and stat.links > 1:  # a backup made of hard links has the same inode
-            self.fs.shorten(path, length)
-        elif stat.size > length:
-            self.fs.truncate(path, length)
+    def _symbols(self, column: Column) -> Ids:
+        _, sym, text = (self.directory / name for name in column.files)
+        ends, data = (self.files[name] for name in column.files[1:])
+        buffers = self.fs.map(sym, ends.size), self.fs.map(text, data.size)
+        symbols = decode_symbols(*buffers, charset_of(column), LITTLE, str(sym)).to_pylist() if ends.size else []
+        return ids_of(symbols, sym)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Writes rows; every column is encoded before the first byte is written."""
