@@ -42,18 +42,50 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.framing.canonical import finite
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy, is_database, is_writable, require_database, require_writable
 from sparkhaven.store.io.system_errors import as_ours, ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root
 
 if TYPE_CHECKING:
-    from sparkhaven.jobs.cli.result_file import ResultFile
     from sparkhaven.jobs.streams.starting import NotStarted
 
 EXIT_INTERRUPTED = 130
+RESULT = "--result"
 COMMAND_ROWS = "sparkhaven.jobs.monitor.logs.command_rows"
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
+
+
+class ResultFile:
+    """``--result FILE``: the results of a command, alone in a file, whatever else the command and Spark print.
+
+    The file is empty while the command runs. It is replaced as a whole once the command has ended. SettingsError: its
+    directory is not there; OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fs, self._path = Fs(), path
+        if not path.parent.is_dir():
+            raise SettingsError(
+                "no directory for the result file",
+                where=RESULT,
+                found=path,
+                hint=f"make {path.parent}, or name another",
+            )
+        self.write(())
+
+    def write(self, lines: Iterable[str]) -> None:
+        self._fs.replace(self._path, "".join(f"{line}\n" for line in lines).encode(), sync=False)
+
+
+def open_result_file(words: Sequence[str]) -> ResultFile | None:
+    """The file that the words of a command line name, before they are known to be right: an error is a result too."""
+    for number, word in enumerate(words):
+        name, equals, text = word.partition("=")
+        if name == RESULT and (equals or number + 1 < len(words)):
+            return ResultFile(local_path(text if equals else words[number + 1]))
+    return None
 
 
 @dataclass(slots=True)
@@ -237,9 +269,7 @@ class Commands(TyperGroup):
         cli = extra.setdefault("obj", CliContext())
         cli.json, cli.code = "--json" in words, EXIT_DONE  # a usage error comes before the option is read
         try:
-            if any(word.startswith("--result") for word in words):
-                from sparkhaven.jobs.cli.result_file import open_result_file  # few commands have one
-
+            if any(word.startswith(RESULT) for word in words):
                 cli.result_file = open_result_file(words)
             with warnings.catch_warnings():
                 warnings.simplefilter("always", HistoryWarning)

@@ -8,7 +8,7 @@ stay, and `sparkhaven streams list` shows them.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -56,19 +56,16 @@ class IdleRun:
         return self.settings.spec.stream
 
 
-class FirstLooks:
-    """Looks at the start of each stream; the tables of a feed are looked at together."""
+def first_looks(fs: Fs, layout: Layout, options: RunOptions) -> Callable[[StreamSettings], FirstStart]:
+    """What looks at the start of each stream as ``look_at_start`` does; the tables of a feed are looked at together."""
+    looks: dict[Path, FirstStart] = {}
 
-    def __init__(self, fs: Fs, layout: Layout, options: RunOptions) -> None:
-        self._fs, self._layout, self._options = fs, layout, options
-        self._looks: dict[Path, FirstStart] = {}
+    def look(settings: StreamSettings) -> FirstStart:
+        if settings.file not in looks:
+            looks[settings.file] = look_at_start(fs, layout, settings, options)
+        return replace(looks[settings.file], settings=settings)
 
-    def at(self, settings: StreamSettings) -> FirstStart:
-        """Raises what ``look_at_start`` raises, for each table."""
-        look = self._looks.get(settings.file)
-        if look is None:
-            look = self._looks[settings.file] = look_at_start(self._fs, self._layout, settings, self._options)
-        return replace(look, settings=settings)
+    return look
 
 
 def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: RunOptions) -> FirstStart:

@@ -19,7 +19,7 @@ from sparkhaven.jobs.monitor.waiting import ask_source
 from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.first_start import FirstLooks, FirstStart, IdleRun, remove_uncommitted, split_idle
+from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, first_looks, remove_uncommitted, split_idle
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
@@ -68,8 +68,7 @@ def run_streams(
     sound = whole_files(sound, failed)
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
-        looks = FirstLooks(fs, layout, options)
-        starts, unable = try_each(sound, looks.at)
+        starts, unable = try_each(sound, first_looks(fs, layout, options))
         starts = [start for start in starts if start.settings.file not in {stream.file for stream in unable}]
         first = {start.settings.file: start for start in starts if start.is_new}
         runs: list[StreamRun] = []

@@ -40,7 +40,30 @@ DROPPED_VERBS = ("dropped before,", "would drop", "dropped")
 
 def register(app: typer.Typer) -> None:
     dates = group("Move, detach, attach, adopt, drop and expire dates of history.")
-    _register_moves(dates)
+    move_end = help_end(
+        "dates move Nyc13.Flight --dates 2013-01-01..2013-03-31 --to archive --dry-run",
+        done="done, or the dates are there",
+        bad_data="a date failed: damaged, or not merged",
+        usage="wrong options, no such table, dates or storage partition, files of another user",
+        retry="a merge runs, the volume is not mounted or has no space",
+    )
+    dates.command(epilog=move_end)(move)
+    detach_end = help_end(
+        "dates detach Nyc13.Flight --dates 2013-01-01..2013-03-31 --out /mnt/tape --dry-run",
+        done="done, or the dates were detached before",
+        bad_data="a date failed: damaged, or intraday still has it",
+        usage="wrong options, no such table, dates or directory",
+        retry="a merge runs, a volume is not mounted or has no space",
+    )
+    dates.command(epilog=detach_end)(detach)
+    attach_end = help_end(
+        "dates attach Nyc13.Flight /mnt/tape",
+        done="done, or the dates were attached before",
+        bad_data="a date failed: damaged, or not detached from this database",
+        usage="wrong options, no such table, another table, no detached date in the directory",
+        retry="a merge runs, a volume is not mounted or has no space",
+    )
+    dates.command(epilog=attach_end)(attach)
     bad_data = "a location is damaged, or rows of a merge are gone"
     dates.command(epilog=help_end("dates adopt Nyc13.Flight --dry-run", **EXIT_CODES | {"bad_data": bad_data}))(adopt)
     dates.command(epilog=help_end("dates drop Nyc13.Flight --dates 2013-07-04 --dry-run", **EXIT_CODES))(drop)
@@ -133,33 +156,6 @@ def expire(
             found=f"{counted(len(old), 'date')} from {old[0]} to {old[-1]}, {counted(rows, 'row')}",
             hint=f"`sparkhaven dates expire {name} --keep {shlex.quote(keep)} --zone {zone} --yes` drops them",
         )
-
-
-def _register_moves(dates: typer.Typer) -> None:
-    move_end = help_end(
-        "dates move Nyc13.Flight --dates 2013-01-01..2013-03-31 --to archive --dry-run",
-        done="done, or the dates are there",
-        bad_data="a date failed: damaged, or not merged",
-        usage="wrong options, no such table, dates or storage partition, files of another user",
-        retry="a merge runs, the volume is not mounted or has no space",
-    )
-    dates.command(epilog=move_end)(move)
-    detach_end = help_end(
-        "dates detach Nyc13.Flight --dates 2013-01-01..2013-03-31 --out /mnt/tape --dry-run",
-        done="done, or the dates were detached before",
-        bad_data="a date failed: damaged, or intraday still has it",
-        usage="wrong options, no such table, dates or directory",
-        retry="a merge runs, a volume is not mounted or has no space",
-    )
-    dates.command(epilog=detach_end)(detach)
-    attach_end = help_end(
-        "dates attach Nyc13.Flight /mnt/tape",
-        done="done, or the dates were attached before",
-        bad_data="a date failed: damaged, or not detached from this database",
-        usage="wrong options, no such table, another table, no detached date in the directory",
-        retry="a merge runs, a volume is not mounted or has no space",
-    )
-    dates.command(epilog=attach_end)(attach)
 
 
 def move(

@@ -140,11 +140,6 @@ class MergedRows:
         typer.Option("--max-supplements", min=0, metavar="N", help="After so many, late rows merge their date anew."),
     ] = MAX_SUPPLEMENTS
 
-    @property
-    def again(self) -> bool:
-        """Whether merged dates are merged once more."""
-        return self.rewrite or self.discard_corrections
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryFiles:

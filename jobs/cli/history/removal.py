@@ -16,11 +16,6 @@ from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, 
 from sparkhaven.store.errors import counted
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
-SourceOption = Annotated[
-    str | None,
-    typer.Option("--source", metavar="VALUE", help="Only this internal partition: its value, or its directory."),
-]
-
 
 @dataclass(frozen=True, slots=True)
 class IntradayDates:
@@ -28,7 +23,10 @@ class IntradayDates:
 
     name: TableArgument
     dates: DatesOption = None
-    source: SourceOption = None
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="VALUE", help="Only this internal partition: its value, or its directory."),
+    ] = None
     allow_unevaluated: UnevaluatedOption = False
     dry_run: DryRun = False
 

@@ -27,7 +27,16 @@ def register(app: typer.Typer) -> None:
     lines = "clean Nyc13.Flight --dry-run", "clean"
     done, retry = "done, also if nothing may be removed yet", "a merge runs"
     app.command("clean", epilog=help_end(*lines, done=done, bad_data="damaged records", retry=retry))(clean_command)
-    _register_drop(app)
+    app.command(
+        "drop",
+        epilog=help_end(
+            "drop Nyc13.Flight --dry-run",
+            "drop Nyc13.Flight --yes",
+            done="dropped, and its files are removed or wait for their grace period",
+            usage="no such table, a stream of it runs, or --yes is missing",
+            retry="a merge or removal of the table runs, a volume is not mounted",
+        ),
+    )(drop)
 
 
 def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> None:
@@ -141,19 +150,6 @@ def _tables(
     table_name = TableName.parse(name)
     load_deployed(TablePlace(fs, layout, table_name))
     return [table_name]
-
-
-def _register_drop(app: typer.Typer) -> None:
-    app.command(
-        "drop",
-        epilog=help_end(
-            "drop Nyc13.Flight --dry-run",
-            "drop Nyc13.Flight --yes",
-            done="dropped, and its files are removed or wait for their grace period",
-            usage="no such table, a stream of it runs, or --yes is missing",
-            retry="a merge or removal of the table runs, a volume is not mounted",
-        ),
-    )(drop)
 
 
 def drop(

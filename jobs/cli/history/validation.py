@@ -24,31 +24,6 @@ from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal.history_removal import RemovedDate
 from sparkhaven.writers.validation.rules.merge_rules import DIGEST_RULES
 
-ModesOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--modes",
-        metavar="MODE",
-        help="Only FULL_DATABASE, FULL_INTRADAY or SIMPLE_TABLE. May be repeated, or separated by commas.",
-    ),
-]
-ValidatorOption = Annotated[
-    list[str] | None,
-    typer.Option("--validator", metavar="MODULE:FUNCTION", help="A Python function to run as a rule. May be repeated."),
-]
-ValidatorPathOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--validator-path",
-        metavar="DIR",
-        parser=local_path,
-        help="Directory of modules of validators, searched before Python's own path. May be repeated.",
-    ),
-]
-DeleteAfterOption = Annotated[
-    bool,
-    typer.Option("--delete-after", help="Then truncate and delete the intraday rows of dates that have passed."),
-]
 NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "message")
 
 
@@ -56,9 +31,29 @@ NAMES = ("rule", "column", "mode", "passed", "measured", "lower", "upper", "mess
 class RuleOptions:
     """Which rules run, and which must be evaluated."""
 
-    modes: ModesOption = None
-    validator: ValidatorOption = None
-    validator_path: ValidatorPathOption = None
+    modes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--modes",
+            metavar="MODE",
+            help="Only FULL_DATABASE, FULL_INTRADAY or SIMPLE_TABLE. May be repeated, or separated by commas.",
+        ),
+    ] = None
+    validator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--validator", metavar="MODULE:FUNCTION", help="A Python function to run as a rule. May be repeated."
+        ),
+    ] = None
+    validator_path: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--validator-path",
+            metavar="DIR",
+            parser=local_path,
+            help="Directory of modules of validators, searched before Python's own path. May be repeated.",
+        ),
+    ] = None
     allow_unevaluated: UnevaluatedOption = False
 
 
@@ -66,7 +61,10 @@ class RuleOptions:
 class RemovalAfter:
     """What becomes of intraday rows of dates that have passed."""
 
-    delete_after: DeleteAfterOption = False
+    delete_after: Annotated[
+        bool,
+        typer.Option("--delete-after", help="Then truncate and delete the intraday rows of dates that have passed."),
+    ] = False
     grace: GraceOption = GRACE_S
 
 

@@ -40,7 +40,8 @@ def register(app: typer.Typer) -> None:
     lines = "stats Nyc13.Flight", "stats Nyc13.Flight conf/streams/flights.toml"
     retry = "a volume is not mounted, a source does not answer"
     app.command(epilog=help_end(*lines, bad_data="a table cannot be read", retry=retry))(stats)
-    _register_symbols(app)
+    lines = "symbols Nyc13.Flight", "symbols Nyc13.Flight --dates 2013-07-01..2013-07-31 --json"
+    app.command(epilog=help_end(*lines, bad_data="a symbol table is damaged"))(symbols)
 
 
 def tables(cli: CliContext, all_tables: AllOption = False) -> None:
@@ -167,11 +168,6 @@ def _joined(value: object) -> object:
     if isinstance(value, dict):
         return ", ".join(f"{key}@{number}" for key, number in sorted(value.items()))
     return value
-
-
-def _register_symbols(app: typer.Typer) -> None:
-    lines = "symbols Nyc13.Flight", "symbols Nyc13.Flight --dates 2013-07-01..2013-07-31 --json"
-    app.command(epilog=help_end(*lines, bad_data="a symbol table is damaged"))(symbols)
 
 
 def symbols(cli: CliContext, name: TableArgument, dates: DatesOption = None) -> None:

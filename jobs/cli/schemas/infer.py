@@ -87,7 +87,13 @@ def register(schema: typer.Typer) -> None:
     schema.command(epilog=help_end(*lines, usage=usage, **codes))(infer)
     line = "schema new Equity.Trade.schema feed/trades.json.gz --name trades"
     schema.command(epilog=help_end(line, usage=f"{usage}, a column that no field fits", **codes))(new)
-    _register_from_tbl(schema)
+    lines = (
+        "schema from-tbl db/Intraday/Nyc13/Flight/EWR/2013-01-01/Flight/table.tbl > Nyc13.Flight.schema",
+        "schema from-tbl Trade.tbl --out Equity.Trade.schema",
+    )
+    usage = "no such file, a file that is there already, an extended layout without --extended"
+    bad = "the definition is damaged, or has what a schema cannot say"
+    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(from_tbl)
 
 
 def infer(cli: CliContext, sample: SampledFeed, wished: InferredTable, written: NewFile) -> None:
@@ -213,16 +219,6 @@ def _columns_json(proposal: Proposal) -> list[dict[str, Any]]:
         }
         for column in proposal.columns
     ]
-
-
-def _register_from_tbl(schema: typer.Typer) -> None:
-    lines = (
-        "schema from-tbl db/Intraday/Nyc13/Flight/EWR/2013-01-01/Flight/table.tbl > Nyc13.Flight.schema",
-        "schema from-tbl Trade.tbl --out Equity.Trade.schema",
-    )
-    usage = "no such file, a file that is there already, an extended layout without --extended"
-    bad = "the definition is damaged, or has what a schema cannot say"
-    schema.command("from-tbl", epilog=help_end(*lines, bad_data=bad, usage=usage))(from_tbl)
 
 
 def from_tbl(

@@ -38,8 +38,17 @@ def register(app: typer.Typer) -> None:
     schema.command(epilog=help_end(*lines, done="no errors", bad_data="a schema has errors", usage=usage))(check)
     lines = "schema show Nyc13.Flight", "schema show my/Nyc13.Flight.schema --json"
     schema.command(epilog=help_end(*lines, usage="no such table or file, or the schema has errors"))(show)
-    _register_deploy(schema)
-    _register_versions(schema)
+    deploys = (
+        "schema deploy Nyc13.Flight.schema --drop tailnum --dry-run",
+        "schema deploy Nyc13.Flight.schema --rename dest=destination",
+        "schema deploy Nyc13.Flight --restore 3",
+    )
+    usage = "the schema has errors, or changes more than is said: the message names columns and commands"
+    schema.command(epilog=help_end(*deploys, usage=usage))(deploy)
+    schema.command(epilog=help_end("schema history Nyc13.Flight", usage="no such table"))(history)
+    pairs = "schema diff old/Nyc13.Flight.schema Nyc13.Flight.schema", "schema diff Nyc13.Flight Nyc13.Flight.schema"
+    end = help_end(*pairs, done="no differences", bad_data="the schemas differ", usage="no such table or file")
+    schema.command(epilog=end)(diff)
     infer_commands.register(schema)
     app.add_typer(schema, name="schema")
 
@@ -96,16 +105,6 @@ def show(
 
 
 FILE = "A schema file, or a deployed table, NS.T."
-
-
-def _register_deploy(schema: typer.Typer) -> None:
-    lines = (
-        "schema deploy Nyc13.Flight.schema --drop tailnum --dry-run",
-        "schema deploy Nyc13.Flight.schema --rename dest=destination",
-        "schema deploy Nyc13.Flight --restore 3",
-    )
-    usage = "the schema has errors, or changes more than is said: the message names columns and commands"
-    schema.command(epilog=help_end(*lines, usage=usage))(deploy)
 
 
 def deploy(
@@ -192,13 +191,6 @@ def _text_of(place: TablePlace, restore: int | None) -> bytes:
 
 
 SIDE = "A schema file, a .tbl file, or a deployed table, NS.T."
-
-
-def _register_versions(schema: typer.Typer) -> None:
-    schema.command(epilog=help_end("schema history Nyc13.Flight", usage="no such table"))(history)
-    pairs = "schema diff old/Nyc13.Flight.schema Nyc13.Flight.schema", "schema diff Nyc13.Flight Nyc13.Flight.schema"
-    end = help_end(*pairs, done="no differences", bad_data="the schemas differ", usage="no such table or file")
-    schema.command(epilog=end)(diff)
 
 
 def history(cli: CliContext, name: TableArgument) -> None:

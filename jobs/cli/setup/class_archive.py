@@ -41,7 +41,7 @@ value = { fixed = "2026-01-01" }
 def register(app: typer.Typer) -> None:
     usage, retry = "no JDK, or the JVM writes no archive", "no space on the disk"
     app.command("class-archive", epilog=help_end("class-archive", usage=usage, retry=retry))(archive)
-    _register_jars(app)
+    app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 
 def archive(cli: CliContext) -> None:
@@ -88,10 +88,6 @@ def _run_stream(base: Path, target: Path) -> None:
             found=output[-500:].strip() or "no message",
             hint="Spark starts without it too, in twice the time",
         )
-
-
-def _register_jars(app: typer.Typer) -> None:
-    app.command(epilog=help_end("jars", usage="the jars cannot be fetched", retry="no space on the disk"))(jars)
 
 
 def jars(cli: CliContext) -> None:

@@ -63,7 +63,13 @@ def register(app: typer.Typer) -> None:
     retry = "a stream runs, a volume is not mounted, no space on the disk"
     end = help_end(*lines, done="all streams are sound", bad_data=bad_data, usage=usage, retry=retry)
     app.command(epilog=end)(recover)
-    _register_checkpoint(app)
+    checkpoints = group("Repair Spark's checkpoint of a query.")
+    lines = "checkpoint repair /data/checkpoint", "checkpoint repair /data/checkpoint Nyc13.Flight flights --repair"
+    usage = "wrong options, no such directory, table or stream"
+    checkpoints.command(
+        epilog=help_end(*lines, done="no damage, or repaired", bad_data="damage was found", usage=usage)
+    )(repair)
+    app.add_typer(checkpoints, name="checkpoint")
 
 
 def recover(
@@ -118,16 +124,6 @@ def _show(done: Recovery, streams: list[dict[str, Any]]) -> None:
     for recovered in done.streams:
         for line in recovered.report.changes() if recovered.report is not None else ():
             typer.echo(f"{recovered.table} {recovered.stream}: {line}")
-
-
-def _register_checkpoint(app: typer.Typer) -> None:
-    checkpoints = group("Repair Spark's checkpoint of a query.")
-    lines = "checkpoint repair /data/checkpoint", "checkpoint repair /data/checkpoint Nyc13.Flight flights --repair"
-    usage = "wrong options, no such directory, table or stream"
-    checkpoints.command(
-        epilog=help_end(*lines, done="no damage, or repaired", bad_data="damage was found", usage=usage)
-    )(repair)
-    app.add_typer(checkpoints, name="checkpoint")
 
 
 def repair(

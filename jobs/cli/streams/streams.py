@@ -43,7 +43,19 @@ def register(app: typer.Typer) -> None:
     )
     streams.command(epilog=end)(remove)
     app.add_typer(streams, name="streams")
-    _register_epochs(app)
+    epochs = group("List, show, roll back and undo epochs of a stream.")
+    usage = "wrong options, no such table, stream or epoch"
+    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(show_epochs)
+    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
+    line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
+    usage += ", or its rows are merged"
+    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
+    lines = (
+        "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
+        "epochs undo NS.T STREAM --offsets flights:0:500-600",
+    )
+    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(undo)
+    app.add_typer(epochs, name="epochs")
 
 
 def list_(cli: CliContext, name: AnyTableArgument = None) -> None:
@@ -112,22 +124,6 @@ def _json(stream: StreamFacts) -> dict[str, Any]:
     failure = asdict(stream.failure) if isinstance(stream.failure, StreamFailure) else stream.failure
     last = None if stream.last_ms is None else iso_time(stream.last_ms, "milliseconds")
     return {**{name: getattr(stream, name) for name in shown}, "failure": failure, "last_commit": last}
-
-
-def _register_epochs(app: typer.Typer) -> None:
-    epochs = group("List, show, roll back and undo epochs of a stream.")
-    usage = "wrong options, no such table, stream or epoch"
-    epochs.command("list", epilog=help_end("epochs list Nyc13.Flight flights", usage=usage))(show_epochs)
-    epochs.command(epilog=help_end("epochs show Nyc13.Flight flights --epoch 7", usage=usage))(show)
-    line, retry = "epochs rollback Nyc13.Flight flights --to 6 --dry-run", "the stream or a merge runs"
-    usage += ", or its rows are merged"
-    epochs.command(epilog=help_end(line, done="rolled back", usage=usage, retry=retry))(rollback)
-    lines = (
-        "epochs undo Nyc13.Flight flights --epoch 7 --dry-run",
-        "epochs undo NS.T STREAM --offsets flights:0:500-600",
-    )
-    epochs.command(epilog=help_end(*lines, done="undone", usage=usage, retry=retry))(undo)
-    app.add_typer(epochs, name="epochs")
 
 
 def show_epochs(cli: CliContext, stream: OneStream) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.cli.result_file import open_result_file
+from sparkhaven.jobs.cli.context import open_result_file
 from tests.support.commands import run
 from tests.support.tables.small_tables import SmallTable
 
