@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,8 +17,6 @@ from sparkhaven.jobs.cli.options import (
     LocalOption,
     SparkOption,
     StopOnErrorOption,
-    StreamFilesArgument,
-    WaitOption,
     WorkersOption,
     chosen_runner,
     help_end,
@@ -38,6 +37,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.state.resume_rules import rule_words
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED, ADDITIONS, Consent
@@ -54,7 +54,12 @@ class IngestRun:
     """How long streams run, where, and what the failure of one means."""
 
     once: Annotated[bool, typer.Option("--once", help="Process all available input, then exit.")] = False
-    wait: WaitOption = None
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            "--wait", metavar="TIME", help="With --once: how long a server may take to answer, like 1min. Default: 5s."
+        ),
+    ] = None
     local: LocalOption = False
     spark: SparkOption = False
     workers: WorkersOption = None
@@ -126,7 +131,9 @@ def register(app: typer.Typer) -> None:
 
 def ingest(
     cli: CliContext,
-    files: StreamFilesArgument,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="STREAM.toml", parser=local_path, help="Stream files, one a stream.")
+    ],
     run: IngestRun,
     served: MetricsServer,
     accepted: AcceptedChanges,

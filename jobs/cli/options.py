@@ -113,9 +113,6 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Drop what is listed. Row
 TableArgument = Annotated[str, typer.Argument(metavar="NS.T", help="Namespace and table, like Nyc13.Flight.")]
 AnyTableArgument = Annotated[str | None, typer.Argument(metavar="[NS.T]", help="Default: all tables.")]
 StreamArgument = Annotated[str, typer.Argument(metavar="STREAM", help="Name of the stream, as in its stream file.")]
-StreamFilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="STREAM.toml", parser=local_path, help="Stream files, one a stream.")
-]
 TableAndFilesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -166,20 +163,6 @@ LossyOption = Annotated[
         "--lossy", metavar="COLUMN", help="Round this column to the nearest float or double. May be repeated."
     ),
 ]
-LayoutOption = Annotated[
-    str, typer.Option("--layout", metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
-]
-RawValuesOption = Annotated[
-    bool, typer.Option("--raw-values", help="Directory names are values as they are. Default: %XX is undone.")
-]
-ValueOption = Annotated[
-    str | None,
-    typer.Option(
-        "--value",
-        metavar="TEMPLATE",
-        help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
-    ),
-]
 AsOfOption = Annotated[
     str | None,
     typer.Option(
@@ -190,14 +173,6 @@ EpochOption = Annotated[
     list[str] | None, typer.Option("--epoch", metavar="N|STREAM=N", help="Epoch of the snapshot. Default: the newest.")
 ]
 TierOption = Annotated[str, typer.Option("--tier", metavar="TIER", help="intraday, history, or all: each row once.")]
-OutOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", parser=local_path, help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow."
-    ),
-]
-LimitOption = Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")]
-VerticalOption = Annotated[bool, typer.Option("--vertical", help="Show one column a line, each value whole.")]
 NullCharOption = Annotated[
     str | None,
     typer.Option(
@@ -214,12 +189,6 @@ WorkersOption = Annotated[
 ]
 LocalOption = Annotated[bool, typer.Option("--local", help="Run in this process, without Spark, also for large input.")]
 SparkOption = Annotated[bool, typer.Option("--spark", help="Run in Spark, also for small input.")]
-WaitOption = Annotated[
-    str | None,
-    typer.Option(
-        "--wait", metavar="TIME", help="With --once: how long a server may take to answer, like 1min. Default: 5s."
-    ),
-]
 StopOnErrorOption = Annotated[
     bool, typer.Option("--stop-on-error", help="End with the first failure. Default: go on with the others.")
 ]

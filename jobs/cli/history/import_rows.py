@@ -25,12 +25,9 @@ from sparkhaven.jobs.cli.history.merge import (
 from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates
 from sparkhaven.jobs.cli.options import (
     DatedRun,
-    LayoutOption,
     LossyOption,
     NullCharOption,
-    RawValuesOption,
     TableArgument,
-    ValueOption,
     help_end,
     split_dates,
 )
@@ -83,9 +80,20 @@ class ImportedRows:
             help="Parquet files, a Delta table, or a SELECT over tables named NS.T.",
         ),
     ]
-    layout: LayoutOption = "auto"
-    raw_values: RawValuesOption = False
-    value: ValueOption = None
+    layout: Annotated[
+        str, typer.Option("--layout", metavar="LAYOUT", help="nested, flat, kv, metadata or hive. auto detects it.")
+    ] = "auto"
+    raw_values: Annotated[
+        bool, typer.Option("--raw-values", help="Directory names are values as they are. Default: %XX is undone.")
+    ] = False
+    value: Annotated[
+        str | None,
+        typer.Option(
+            "--value",
+            metavar="TEMPLATE",
+            help="The date by keys of directories, like '{year}-{month:02}-{day:02}' or '{dt:date}'.",
+        ),
+    ] = None
     ignore: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column that the table lacks. May be repeated.")
     ] = None

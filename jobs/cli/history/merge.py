@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates, show_nothing
-from sparkhaven.jobs.cli.history.partitions import roll_first, roll_limit
+from sparkhaven.jobs.cli.history.partitions import roll_first
 from sparkhaven.jobs.cli.options import DatedRun, DatesOption, DirectIo, help_end
 from sparkhaven.jobs.date_choice import CLOSED_GRACE_S, DateChoice, parse_choice
 from sparkhaven.jobs.operations.merging import (
@@ -33,6 +34,7 @@ from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MAX_SUPPLEMENTS, MergeOptions
+from sparkhaven.writers.partition_rolls import parse_share
 
 AllowEmptyOption = Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")]
 FillMissingOption = Annotated[
@@ -186,13 +188,14 @@ class HistoryFiles:
 
     def roll(self, cli: CliContext, place: TablePlace, *, dry_run: bool) -> Callable[[int], None]:
         """What rolls full partitions before so many bytes are written, where that is asked for. SettingsError."""
-        limit = roll_limit(self.roll_above, self.roll_to)
-
-        def roll(coming: int) -> None:
-            if limit is not None:
-                roll_first(cli, place, limit, self.roll_to, coming=coming, dry_run=dry_run)
-
-        return roll
+        if self.roll_above is not None:
+            limit = parse_share(self.roll_above, "--roll-above")
+            return partial(roll_first, cli, place, limit, self.roll_to, dry_run=dry_run)
+        if self.roll_to is not None:
+            raise SettingsError(
+                "--roll-to has no effect without --roll-above", expected="--roll-above 90% beside it", found="none"
+            )
+        return lambda coming: None
 
 
 def register(app: typer.Typer) -> None:

@@ -12,7 +12,7 @@ from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations import storage_partitions
-from sparkhaven.store.errors import RetryableStorageError, SettingsError, counted
+from sparkhaven.store.errors import RetryableStorageError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.places import TablePlace
@@ -113,17 +113,8 @@ def roll_line(rolled: RolledPartition, *, dry_run: bool) -> str:
     )
 
 
-def roll_limit(roll_above: str | None, roll_to: Path | None) -> float | None:
-    """The limit of ``--roll-above``; None: the option is not given. SettingsError."""
-    if roll_above is None and roll_to is not None:
-        raise SettingsError(
-            "--roll-to has no effect without --roll-above", expected="--roll-above 90% beside it", found="none"
-        )
-    return None if roll_above is None else parse_share(roll_above, "--roll-above")
-
-
 def roll_first(
-    cli: CliContext, place: TablePlace, limit: float, volume: Path | None, *, coming: int = 0, dry_run: bool
+    cli: CliContext, place: TablePlace, limit: float, volume: Path | None, coming: int, *, dry_run: bool
 ) -> None:
     """Rolls partitions that are full, or will be with ``coming`` bytes.
 

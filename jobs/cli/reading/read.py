@@ -15,13 +15,10 @@ from sparkhaven.jobs.cli.options import (
     AsOfOption,
     DatesOption,
     EpochOption,
-    LimitOption,
     NullCharOption,
-    OutOption,
     SkipSetAsideOption,
     TableArgument,
     TierOption,
-    VerticalOption,
     epochs_named,
     help_end,
 )
@@ -30,6 +27,7 @@ from sparkhaven.readers.arrow.export import check_target, export
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import counted
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.scan.checksums import chosen_mode
 
 CHOOSE = "--columns A,B chooses"
@@ -98,9 +96,14 @@ class SnapshotChoice:
 class ShownRows:
     """Where rows go: to a file, or the first ones to the terminal."""
 
-    out: OutOption = None
-    limit: LimitOption = 20
-    vertical: VerticalOption = False
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", parser=local_path, help="Write all rows to FILE.parquet, FILE.csv or FILE.arrow."
+        ),
+    ] = None
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show without --out.")] = 20
+    vertical: Annotated[bool, typer.Option("--vertical", help="Show one column a line, each value whole.")] = False
 
 
 def register(app: typer.Typer) -> None:
