@@ -49,7 +49,14 @@ from sparkhaven.store.io.fs import MAP_FROM, Fs
 from sparkhaven.store.native.checked_columns import check_ids
 from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.checksums import Checks
-from sparkhaven.store.scan.column_file import ColumnFile, WrittenColumn, committed_column, map_region, open_parquet
+from sparkhaven.store.scan.column_file import (
+    ColumnFile,
+    WrittenColumn,
+    committed_column,
+    map_region,
+    nulls,
+    open_parquet,
+)
 from sparkhaven.store.types.codings.decimals import encoded_number
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import CHAR_NULL
@@ -228,7 +235,7 @@ class LiveColumn:
         self._data = {path.name: data}
 
     def read(self, start: int, stop: int) -> pa.Array:
-        """Rows ``[start, stop)`` of those that are mapped; a column that was not stored there is all null.
+        """Rows ``[start, stop)`` of those that are mapped; a column that was not stored there has no values.
 
         CorruptFileError: the bytes are not those that were committed.
         """
@@ -241,7 +248,8 @@ class LiveColumn:
                 return self._live(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
             region = self._region
             if region is None or start == stop:
-                return pa.nulls(stop - start, self._type)
+                of_sets = self._column.storage is Storage.SET
+                return nulls(self._column, stop - start) if of_sets else pa.nulls(stop - start, self._type)
             self._check()
             if self._stored.storage is Storage.SYMBOL:
                 self._take_symbols(region)

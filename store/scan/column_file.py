@@ -117,7 +117,7 @@ def committed_column(fs: Fs, path: Path, column: Column, head: bytes | None = No
 
 @dataclass(frozen=True, slots=True)
 class ColumnFile:
-    """An open column of ``rows`` committed rows; ``prefix`` None means that all of them are null."""
+    """An open column of ``rows`` committed rows; ``prefix`` None: none of them has a value, see ``nulls``."""
 
     column: Column
     rows: int
@@ -162,6 +162,9 @@ class ColumnFile:
 
 
 def nulls(column: Column, count: int) -> pa.Array:
+    """Values of rows without a value, as in a location that lacks the column. A set, which has no null, is empty."""
+    if column.storage is Storage.SET:
+        return pa.ListArray.from_arrays(pa.array(bytes(count + 1), pa.int32()), pa.array([], pa.string()))
     kind = pa.dictionary(pa.int32(), pa.string()) if column.storage is Storage.SYMBOL else column.type.arrow
     return pa.nulls(count, kind)
 
@@ -182,7 +185,7 @@ def open_column(
     """Opens a column, under the name that it has in the location (``Column.at``).
 
     ``files`` has the committed bytes of each file's data region, by file name. A column that has no committed ``.dat``
-    is all null. ``check`` is given the committed bytes of each file before they are decoded, and raises if they
+    has no value. ``check`` is given the committed bytes of each file before they are decoded, and raises if they
     changed.
     """
     if in_parquet(files):

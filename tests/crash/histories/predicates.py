@@ -34,6 +34,7 @@ class Predicate:
             return None if held is None else not held
         assert self.column is not None
         value = row.get(self.column.key)
+        value = self.column.kind.empty if value is None else value
         if self.op == "isnull":
             return value is None
         if value is None:

@@ -46,7 +46,7 @@ public final class ColumnOpener {
       if (slice.newer()) {
         throw schemaMoved(column, slice, "is no longer stored");
       }
-      return ConstantColumn.nulls(column.type());
+      return ConstantColumn.none(column);
     }
     Path path = Path.of(slice.location().directory(), files.name() + ".dat");
     FileState state = files.states()[0];

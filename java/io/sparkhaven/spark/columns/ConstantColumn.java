@@ -1,11 +1,15 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.plan.PlannedColumn;
 import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The same text, or null, in all rows. */
+/** The same value in all rows: a text, or none. */
 public final class ConstantColumn extends LocationColumn {
   private final ConstantColumnVector vector;
 
@@ -21,10 +25,15 @@ public final class ConstantColumn extends LocationColumn {
     return column;
   }
 
-  /** Null in all rows. */
-  public static ConstantColumn nulls(DataType type) {
-    ConstantColumn column = new ConstantColumn(type);
-    column.vector.setNull();
+  /** No value in all rows: null, or the empty set, since sets have no null. */
+  public static ConstantColumn none(PlannedColumn planned) {
+    ConstantColumn column = new ConstantColumn(planned.type());
+    if (planned.form().storage().equals("SET")) {
+      column.vector.setNotNull();
+      column.vector.setArray(new ColumnarArray(new OnHeapColumnVector(0, DataTypes.StringType), 0, 0));
+    } else {
+      column.vector.setNull();
+    }
     return column;
   }
 

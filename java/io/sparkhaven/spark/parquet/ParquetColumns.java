@@ -75,7 +75,7 @@ public final class ParquetColumns {
       if (column.partitioning()) {
         opened[number] = ConstantColumn.text(column.type(), slice.location().value());
       } else if (names[number] == null) {
-        opened[number] = ConstantColumn.nulls(column.type());
+        opened[number] = ConstantColumn.none(column);
       } else {
         ColumnVector values = rows.values(fields.fieldIndex(names[number]));
         opened[number] = new ParquetColumn(rows, column.name(), shown(column, values));
