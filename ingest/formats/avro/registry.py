@@ -137,12 +137,15 @@ class Registry:
         return entry
 
     def _look(self, number: int) -> Usable:
-        schema = self._of_id(number) if _is_address(self._location) else self._of_file(number)
+        title = f"schema {number} of the registry"
         try:
+            schema = self._of_id(number, title) if _is_address(self._location) else self._of_file(number)
             parsed = fastavro.parse_schema(with_own_names(schema))
             return parsed, checker(parsed)
+        except NotARecordError:
+            raise
         except (*NO_SCHEMA, RecursionError) as error:
-            raise NotARecordError(f"schema {number} of the registry is no Avro schema: {_summary(error)}") from None
+            raise NotARecordError(f"{title} is no Avro schema: {_summary(error)}") from None
 
     def _of_file(self, number: int) -> Any:
         path = Path(self._location) / f"{number}.avsc"
@@ -150,21 +153,17 @@ class Registry:
             raise NotARecordError(f"there is no schema {path}")
         return _json(self._fs.read(path).decode("utf-8", "replace"), f"schema {path}")
 
-    def _of_id(self, number: int) -> Any:
+    def _of_id(self, number: int, title: str) -> Any:
         path = f"schemas/ids/{number}"
         reply = self._ask(self._location, path)
         if reply is None:
             raise NotARecordError(f"there is no schema {address(self._location, path)}")
-        title = f"schema {number} of the registry"
         schema = _avro(reply, title)
         if not reply.get("references"):
             return schema
         definitions: Definitions = {}
         self._refer(reply, title, definitions, set())
-        try:
-            return whole(schema, definitions)
-        except (*NO_SCHEMA, RecursionError) as error:
-            raise NotARecordError(f"{title} is no Avro schema: {_summary(error)}") from None
+        return whole(schema, definitions)
 
     def _refer(
         self, reply: Mapping[str, Any], title: str, definitions: Definitions, visited: set[tuple[str, str]]

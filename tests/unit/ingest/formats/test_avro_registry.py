@@ -227,6 +227,14 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(asked) == 1002 and asked[-1] == "schemas/ids/0"
 
 
+@pytest.mark.parametrize("text", ["{}", '{"type": "record"}', "[[5]]"])
+def test_a_reference_that_is_no_schema_is_told(text: str) -> None:
+    main = {"schema": '"x.Y"', "references": [{"name": "x.Y", "subject": "s", "version": 1}]}
+    registry = Registry("http://nowhere", ask=lambda _, path: main if path.startswith("schemas") else {"schema": text})
+    with pytest.raises(NotARecordError, match="schema 7 of the registry is no Avro schema"):
+        registry.schema(7, 0.0)
+
+
 def test_a_damaged_file_of_a_directory(tmp_path: Path) -> None:
     registry = Registry(str(tmp_path))
     for damaged in (b"", b"{", b"\xff", b'{"type": "record"}', b"5"):
