@@ -117,6 +117,12 @@ def keeps_rows(before: MergeRecord | None, after: MergeRecord, columns: Collecti
     return before is not None and _adds(before, after, sum(came.values()))
 
 
+def takes_as_much(before: MergeRecord | None, after: MergeRecord) -> bool:
+    """Whether two records of a date took in the same number of rows from each location; None: a date without one."""
+    old, new = ({key: rows for key, rows in _taken(record).items() if rows} for record in (before, after))
+    return old == new
+
+
 def _taken(record: MergeRecord | None) -> dict[InputKey, int]:
     """Rows of each location that were merged, and not withdrawn before."""
     return {taken.key: taken.rows - taken.withdrawn for taken in record.inputs} if record is not None else {}

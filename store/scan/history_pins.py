@@ -24,7 +24,7 @@ from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.format.java.object_writer import utf
 from sparkhaven.store.io.stat import Identity
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.merges.history import dates_in_publication, keeps_rows
+from sparkhaven.store.merges.history import dates_in_publication, keeps_rows, takes_as_much
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, load_record, newest
 from sparkhaven.store.merges.merge_run import ADOPTED, Relocated
 from sparkhaven.store.places import TablePlace
@@ -32,6 +32,7 @@ from sparkhaven.store.places import TablePlace
 _READ: OrderedDict[Path, HistoryPin] = OrderedDict()  # by the path of the index
 _READ_LOCK = Lock()
 FEW = 16  # dates that are looked for one by one
+NONE = -1  # of a date without a record
 READ = 16  # indexes whose bytes stay in memory for the next opening
 
 
@@ -47,6 +48,10 @@ class Opened:
         So has one that has adopted what readers saw, see ``adopted``.
         """
         return not self.is_newer(record) or self.adopted(record) or keeps_rows(self.record, record, columns)
+
+    def merged_as_much(self, record: MergeRecord) -> bool:
+        """Whether a record that ``shows`` the rows of then took no more in than history had then."""
+        return not self.is_newer(record) or self.adopted(record) or takes_as_much(self.record, record)
 
     def adopted(self, record: MergeRecord) -> bool:
         """Whether a record is that of then, and what else stood when it was adopted."""
@@ -67,8 +72,8 @@ class Opened:
 class HistoryPin:
     """The index of a table as it was; ``data`` None: it was not there, though the table had history.
 
-    ``generations``: those of the records of dates of which the index does not tell; 0 where there was none, or the
-    error of reading it. Made by ``of``; it pickles.
+    ``generations``: those of the records of dates of which the index does not tell; NONE where there was none, or
+    the error of reading it. Made by ``of``; it pickles.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class HistoryPin:
             return pin
         merged = dates if len(dates) <= FEW else dates.intersection(all_values(place))
         generations = {value: _generation(place, value) for value in merged}
-        return cls(pin._identity, pin._data, dict.fromkeys(dates, 0) | generations)
+        return cls(pin._identity, pin._data, dict.fromkeys(dates, NONE) | generations)
 
     def _untold(self, place: TablePlace, intraday: Iterable[str]) -> Iterable[str]:
         """Dates of which the index does not tell what readers use."""
@@ -116,7 +121,7 @@ class HistoryPin:
 
     def refuse_dropped(self, place: TablePlace) -> None:
         """SnapshotMovedError: the table had history, and neither index nor records are there: it was dropped."""
-        if not self._data and not any(self._generations.values()):
+        if not self._data and all(generation == NONE for generation in self._generations.values()):
             return
         if any(place.fs.stat(path) is not None for path in (place.metadata_index, place.merges)):
             return
@@ -138,7 +143,7 @@ class HistoryPin:
         if isinstance(generation, SparkhavenError):
             raise generation
         if generation is not None:
-            return Opened(load_record(place, value, generation) if generation else None)
+            return Opened(load_record(place, value, generation) if generation != NONE else None)
         path = place.metadata_index
         if place.fs.identities(path.parent, [path.name]) == self._identity:
             return None
@@ -173,12 +178,12 @@ class HistoryPin:
 
 
 def _generation(place: TablePlace, value: str) -> int | SparkhavenError:
-    """That of the newest complete record of a date, 0 without one, or the error of reading it, for who asks for it."""
+    """That of the newest complete record of a date, NONE without one, or the error of reading it, for who asks for it."""
     try:
         record = newest(place, value)
     except SparkhavenError as error:
         return error
-    return record.generation if record is not None else 0
+    return record.generation if record is not None else NONE
 
 
 def _read(place: TablePlace) -> bytes | None:

@@ -9,6 +9,8 @@ an intraday location (known by stream, internal partition and the epoch that mad
 outputs, and of that location the rows from ``n`` on. A record is usable if the snapshot holds every row that it took
 in, and has withdrawn exactly those of them that the record left out as withdrawn; else an older record, or intraday
 alone, gives the same rows. Of intraday the withdrawn rows are left out.
+
+Tier ``history`` is what was merged when the table was opened: a later merge may give the rows of then, and no more.
 """
 
 from __future__ import annotations
@@ -129,11 +131,12 @@ def make_plan(
     unmerged: list[tuple[Path, MergeInput]] = []
     records: list[MergeRecord] = []
     differing: list[SeenDate] = []
+    came: set[str] = set()
     for value in selection.taken(values):
         if where is not None and not where.may_match(value_stats(snapshot.schema, value, 0, 1)):
             continue
         located = _located_at(snapshot, value)
-        record = usable_record(place, snapshot, value, unmerged) if value in merged else None
+        record = usable_record(place, snapshot, value, unmerged, tier) if value in merged else None
         if record is None and tier != "intraday" and any(location.truncated for _, location in located):
             raise record_missing(place, value)
         if value in merged:
@@ -143,6 +146,8 @@ def make_plan(
             if not seen.as_recorded:
                 differing.append(seen)
             known |= {output.internal for output in seen.locations}
+            if record is None and not seen.locations and _came(place, snapshot, value):
+                came.add(value)
             slices += _history(place.layout, snapshot, seen, names)
         if record is not None:
             records.append(record)
@@ -151,6 +156,9 @@ def make_plan(
             slices += _remainder(place.layout, snapshot, located, record, names)
             if record is not None:
                 refuse_merged_sources(selection.sources or (), record)
+    if came:
+        then = values - came if tier == "history" else values - (came - intraday)
+        refuse_unknown_values(snapshot.table, selection, tier, then, intraday | (merged - came))
     if selection.sources is not None:
         refuse_unknown_sources(place, selection.sources, known)
     slices = [slice_ for slice_ in slices if selection.takes_source(slice_.key.internal)]
@@ -161,9 +169,15 @@ def make_plan(
 
 
 def usable_record(
-    place: TablePlace, snapshot: Snapshot, value: str, unmerged: list[tuple[Path, MergeInput]] | None = None
+    place: TablePlace,
+    snapshot: Snapshot,
+    value: str,
+    unmerged: list[tuple[Path, MergeInput]] | None = None,
+    tier: Tier = "all",
 ) -> MergeRecord | None:
     """The newest complete merge record of a date all of whose input rows are in the snapshot; None if there is none.
+
+    In tier ``history`` also one that has the rows which were merged when the table was opened, and no others.
 
     To ``unmerged`` come inputs of streams that the snapshot does not have, or not up to that epoch.
     An older snapshot may use an older record whose locations are still there, or none. So does one whose history has
@@ -182,7 +196,11 @@ def usable_record(
         if unmerged is not None and beyond:
             path = place.merges / value / f"{record.generation}.json"
             unmerged += ((path, taken) for taken in beyond)
-        if opened is not None and (not opened.shows(record, columns) or _later(snapshot, opened, record)):
+        if opened is not None and (
+            not opened.shows(record, columns)
+            or _later(snapshot, opened, record)
+            or (tier == "history" and not opened.merged_as_much(record))
+        ):
             changed = True
         elif all(_holds(snapshot, value, taken) for taken in record.inputs):
             if not newer or _stands(place, record):
@@ -205,6 +223,12 @@ def usable_record(
         record = newest(place, value, below=record.generation)
     _refuse_left(place, snapshot, value, newer)
     return None
+
+
+def _came(place: TablePlace, snapshot: Snapshot, value: str) -> bool:
+    """Whether a date of history that came after the table was opened, and that the snapshot has not at all."""
+    opened = snapshot.history.opened(place, value) if snapshot.history is not None else None
+    return opened is not None and opened.record is None
 
 
 def _later(snapshot: Snapshot, opened: Opened | None, record: MergeRecord) -> set[str]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import sparkhaven
 from sparkhaven.readers import Snapshot, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.errors import SnapshotMovedError
+from sparkhaven.store.errors import SnapshotMovedError, TableNotFoundError
 from sparkhaven.writers.partitions import add_partition
 from tests.support.readers.changed_history import (
     CHANGES,
@@ -159,7 +160,43 @@ def test_a_merge_that_keeps_all_rows_is_read_once_the_older_one_is_gone(tmp_path
     assert rows_of(table) == expected
     done(root, "truncate", NAME, "--dates", DAY)
     done(root, "delete", NAME, "--dates", DAY, "--grace", "0")
-    assert rows_of(table, "history") == expected
+    assert rows_of(table) == expected
+    with pytest.raises(SnapshotMovedError, match="open the table again"):
+        rows_of(table, "history")  # all locations now have the late rows too
+
+
+def test_history_of_a_table_that_is_open_has_no_row_of_a_later_merge(tmp_path: Path) -> None:
+    root = tmp_path / "db"
+    db = IntradayRows(root, SCHEMA, fs=FS)
+    add_partition(FS, db.layout, "Test", "0")
+    db.commit({("a", DAY): table_of(range(12))})
+    none, every = open_table(root, NAME), table_of(range(12)).num_rows
+    done(root, "merge", NAME, "--dates", DAY)
+    db.commit({("a", DAY): table_of(range(20, 25))})
+    some, same = open_table(root, NAME), []
+    for words in ((), ("--rewrite",)):
+        done(root, "merge", NAME, "--dates", DAY, *words)
+        same.append((none.count(tier="history"), some.count(tier="history"), some.count(), none.dates(tier="history")))
+        with pytest.raises(TableNotFoundError):
+            none.to_arrow(dates=DAY, tier="history")
+        assert none.count(dates=DAY) == none.count(dates=DAY, tier="intraday") == every
+    assert same == [(0, every, every + 5, [])] * 2
+    assert open_table(root, NAME).count(tier="history") == every + 5
+    without_replaced(db)
+    assert (none.count(tier="history"), none.count(), some.count()) == (0, every, every + 5)
+    with pytest.raises(SnapshotMovedError, match="open the table again"):
+        some.count(tier="history")
+
+
+@pytest.mark.parametrize("tier", ["all", "history"])
+def test_a_date_that_came_as_history_is_as_unknown_as_before(tmp_path: Path, tier: str) -> None:
+    root = tmp_path / "db"
+    IntradayRows(root, SCHEMA, fs=FS).commit({("a", DAY): table_of(range(12))})
+    table, rows = open_table(root, NAME), table_of(range(3))
+    sparkhaven.Database(root).table(NAME).merge_frame(rows, "2026-12-24")
+    assert open_table(root, NAME).count(dates="2026-12-24", tier=tier) == 3
+    with pytest.raises(TableNotFoundError, match="has no partition"):
+        table.count(dates="2026-12-24", tier=tier)
 
 
 def test_a_dropped_date_that_comes_back_is_not_seen(tmp_path: Path) -> None:
