@@ -14,8 +14,9 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tab
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import open_stream
 from sparkhaven.jobs.streams.stream_run import settle
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, near
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.quarantine.row_choice import Chosen
 
 EVERY = Chosen()
@@ -35,9 +36,17 @@ class RequeueRequest:
 
 
 def chosen_rows(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:
-    """The rows that all of these hold for. SettingsError: there is no such state."""
+    """The rows that all of these hold for. SettingsError: there is no such state or reason."""
     if state not in ("all", "pending", "requeued"):
         raise SettingsError("unknown state", expected="all, pending or requeued", found=state)
+    codes = {known.value for known in Reason}
+    if reason is not None and reason not in codes:
+        raise SettingsError(
+            "unknown reason of a rejected row",
+            expected=near(reason, codes),
+            found=repr(reason),
+            hint="the list of rejected rows has the code of each",
+        )
     return Chosen(reason, source, epoch, state)  # type: ignore[arg-type]
 
 

@@ -7,18 +7,22 @@ from pathlib import Path
 
 from sparkhaven.store.errors import TableNotFoundError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout
+from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.writers.partitions import Partition, add_partition, list_partitions
 
 
 @dataclass(frozen=True, slots=True)
 class AddedPartition:
-    """A storage partition that is there, or with a dry run would be. ``new``: it was not there before."""
+    """A storage partition that is there, or with a dry run would be. ``new``: it was not there before.
+
+    ``new_namespace``: it is the first of its namespace, which has no tables yet.
+    """
 
     directory: str
     new: bool
     free_bytes: int | None = None
+    new_namespace: bool = False
 
 
 def partitions(layout: Layout, namespace: str) -> list[Partition]:
@@ -34,11 +38,17 @@ def partitions(layout: Layout, namespace: str) -> list[Partition]:
     return listed
 
 
+def namespaces(layout: Layout) -> set[str]:
+    """The namespaces that have tables, and that of the log tables, which every database may have."""
+    return {INTERNAL_NAMESPACE, *(name.namespace for name in deployed_tables(Fs(), layout))}
+
+
 def add(layout: Layout, namespace: str, name: str, volume: Path | None, *, dry_run: bool = False) -> AddedPartition:
     """Makes a storage partition, if it is not there; raises what ``add_partition`` raises."""
-    new = name not in {partition.name for partition in list_partitions(Fs(), layout, namespace)}
+    there = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
+    new, first = name not in there, not there and namespace not in namespaces(layout)
     if dry_run:
         directory = volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name
-        return AddedPartition(str(directory), new)
+        return AddedPartition(str(directory), new, new_namespace=first)
     partition = add_partition(Fs(), layout, namespace, name, volume=volume)
-    return AddedPartition(partition.directory, new, partition.free_bytes)
+    return AddedPartition(partition.directory, new, partition.free_bytes, first)

@@ -12,9 +12,10 @@ from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import DryRun, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations import storage_partitions
-from sparkhaven.store.errors import RetryableStorageError, counted
+from sparkhaven.store.errors import RetryableStorageError, counted, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
+from sparkhaven.store.layout import INTERNAL_NAMESPACE
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partition_rolls import RolledPartition, parse_share, roll_partitions
 from sparkhaven.writers.partitions import ensure_writable, writable_names
@@ -65,8 +66,12 @@ def add(
     text = f"{done.directory} {'would be created' if done.new else 'exists'}"
     if done.free_bytes is not None:
         text = f"storage partition {name} of {namespace}: {done.directory}, {counted(done.free_bytes, 'byte')} free"
-    result = {"namespace": namespace, "name": name, "directory": done.directory, "new": done.new, "dry_run": dry_run}
-    cli.result(result, text)
+    result = {"namespace": namespace, "name": name, "directory": done.directory, "new": done.new}
+    cli.result(result | {"new_namespace": done.new_namespace, "dry_run": dry_run}, text)
+    if done.new_namespace:
+        known = storage_partitions.namespaces(cli.layout()) - {INTERNAL_NAMESPACE}
+        others = f"There are {near(namespace, known).removeprefix('one of ')}" if known else "No namespace has one"
+        cli.note(f"namespace {namespace} is new: it has no table yet. {others}")
 
 
 def roll(

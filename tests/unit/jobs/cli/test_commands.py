@@ -114,6 +114,26 @@ def test_a_namespace_that_is_not_there_is_a_usage_error(shared: IntradayRows) ->
     assert run_json(shared.root, "partitions", "list", TABLE.namespace)[0] == 0
 
 
+def test_the_first_storage_partition_of_a_namespace_without_tables_is_told(db: IntradayRows) -> None:
+    """A typing error makes a namespace, so it is seen at once."""
+    typed = run(db.root, "partitions", "add", "Tset", "0", "--json")
+    assert (
+        json.loads(typed.stdout)["new_namespace"]
+        and f"it has no table yet. There are {TABLE.namespace}" in typed.stderr
+    )
+    for words in ((TABLE.namespace, "0"), ("Tset", "1"), ("SparkhavenInternal", "0")):
+        quiet = run(db.root, "partitions", "add", *words, "--json")
+        assert not json.loads(quiet.stdout)["new_namespace"] and quiet.stderr == ""
+
+
+@pytest.mark.parametrize("command", ["list", "drop", "requeue"])
+def test_an_unknown_reason_is_no_reason_without_rows(shared: IntradayRows, command: str) -> None:
+    code, value = run_json(shared.root, "quarantine", command, NAME, "rows", "--reason", "overflwo")
+    assert (code, value["error"]["what"]) == (2, "unknown reason of a rejected row")
+    assert "overflow" in value["error"]["expected"]
+    assert run(shared.root, "quarantine", command, NAME, "rows", "--reason", "overflow").exit_code == 0
+
+
 # --- dates ---------------------------------------------------------------------------------------------------------
 
 
