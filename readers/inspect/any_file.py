@@ -17,10 +17,12 @@ from typing import Any
 from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.readers.inspect import column_files as inspect_columns
 from sparkhaven.readers.inspect import record_files as inspect_records
+from sparkhaven.readers.inspect import side_files as inspect_beside
 from sparkhaven.store.epochs.files.lock import in_progress
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.manifest import KINDS as MANIFESTS
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.read_only_roots import FORM
 
 SHOWN = 12  # entries of a list that the text form shows
 
@@ -60,13 +62,23 @@ class Inspection:
 
 
 Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[Finding]]
+PLACED: tuple[tuple[str, str, Inspector], ...] = (  # ends of paths: names that count in a directory of ours
+    (r"\..+\.merges/[^/]+/\d+\.json", "merge record", inspect_records.merge_record),
+    (r"\..+\.merges/\.lock", "lock of merges", inspect_beside.text),
+    (r"\.set-aside/[^/]+/[^/]+/[^/]+\.json", "note of rows that were set aside", inspect_records.json_file),
+    (r"_delta_log/\d{20}\.json", "commit of a Delta table", inspect_beside.delta_commit),
+    (r"_delta_log/_last_checkpoint", "last checkpoint of a Delta table", inspect_records.json_file),
+    (r"\.scratch/.+", "scratch file of a batch", inspect_beside.text),
+    (r"\.spark/.+", "file of Spark's checkpoint", inspect_beside.text),
+    (r"\.scrub/position", "position of a scrub", inspect_beside.text),
+    (r"\.scrub/lock", "lock of a scrub", inspect_beside.text),
+)
 KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r"table\.size", "location record", inspect_records.location_record),
     (r".+\.tbl", "table definition", inspect_records.definition),
     (r".+\.tlmi", "location index", inspect_records.location_index),
     (r".+\.schema", "schema", inspect_records.schema),
     (r".+\.history\.json", "schema history", inspect_records.json_file),
-    (r"\d+\.json", "merge record", inspect_records.merge_record),
     (r"\d+\.drop", "record of a dropped table", inspect_records.dropped_table),
     (r"\d+\.validation", "validation result", inspect_records.validation),
     *(
@@ -86,6 +98,9 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
     (r".+\.failure", "note of a stream's last failure", inspect_records.failure_note),
     (r".+\.lock", "lock", inspect_records.json_file),
+    (r".+\.quarantine", "ledger of a quarantine", inspect_beside.ledger),
+    (r"\.stream", "mark of a location's owner", inspect_beside.owner_mark),
+    (re.escape(FORM), "form of a database", inspect_beside.text),
     (r"\..+\.locations", "locations of a user table", inspect_records.user_locations),
     (r"\..+-LOCKFILE", "lock of a user table", inspect_records.empty_lock),
 )
@@ -144,13 +159,17 @@ def inspect_file(fs: Fs, path: Path) -> Inspection:
 
 
 def _kind(fs: Fs, path: Path, name: str, size: int) -> tuple[str, Inspector | None]:
+    placed = path.absolute().with_name(name).as_posix()
+    for pattern, kind, inspector in PLACED:
+        if re.search(f"/{pattern}\\Z", placed):
+            return kind, inspector
     for pattern, kind, inspector in KINDS:
         if re.fullmatch(pattern, name):
             return kind, inspector
     head = fs.read_range(path, 0, min(8, size))
     for magic, kind in MAGICS:
         if head.startswith(magic):
-            return kind, next(inspector for _, name, inspector in KINDS if name == kind)
+            return kind, next(inspector for _, name, inspector in (*PLACED, *KINDS) if name == kind)
     return "unknown", None
 
 

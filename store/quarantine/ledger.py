@@ -44,16 +44,8 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
         data = place.fs.read(path)
     except FileNotFoundError:
         return None
-    try:
-        value = json.loads(data)
-        dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
-        ledger = Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
-        named = str(value["table"]), str(value["stream"])
-    except BROKEN as error:
-        raise _damaged(path, repr(error)) from error
-    if data != encode_ledger(ledger, *named):
-        raise _damaged(path, "bytes that do not have their checksum")
-    if named != (str(place.table), place.stream):
+    ledger, *named = decode_ledger(data, path)
+    if named != [str(place.table), place.stream]:
         raise CorruptFileError(
             "the ledger of a quarantine belongs to another stream",
             where=path,
@@ -62,6 +54,20 @@ def read_ledger(place: StreamPlace) -> Ledger | None:
             hint=AGAIN,
         )
     return _moved_with(place, ledger)
+
+
+def decode_ledger(data: bytes, path: Path) -> tuple[Ledger, str, str]:
+    """The ledger in a file, and the table and stream that it names. CorruptFileError: it is damaged."""
+    try:
+        value = json.loads(data)
+        dead = tuple((int(after), int(upto)) for after, upto in value["dead"])
+        ledger = Ledger(str(value["place"]), str(value["file"]), int(value["newest"]), int(value["seen"]), dead)
+        table, stream = str(value["table"]), str(value["stream"])
+    except BROKEN as error:
+        raise _damaged(path, repr(error)) from error
+    if data != encode_ledger(ledger, table, stream):
+        raise _damaged(path, "bytes that do not have their checksum")
+    return ledger, table, stream
 
 
 def _moved_with(place: StreamPlace, ledger: Ledger) -> Ledger:

@@ -12,8 +12,10 @@ from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
+from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import encode_record
+from sparkhaven.store.quarantine.ledger import Ledger, write_ledger
 from tests.support.disks.contents import flip
 from tests.support.places import GOLDEN
 from tests.support.tables.inspected import DATE, look, reported, small
@@ -195,3 +197,56 @@ def test_a_validation_result(small: SmallTable, tmp_path: Path) -> None:
     flip(path, 70)
     assert not inspect_file(small.fs, path).sound
     assert inspect_file(small.fs, path).kind == "validation result"
+
+
+# --- beside the data ---------------------------------------------------------------------------------------
+
+
+def test_a_mark_of_an_owner(small: SmallTable) -> None:
+    (small.location("a", DATE) / ".stream").write_bytes(b"s\n2\n")
+    found = look(small, ".stream")
+    assert (found.kind, found.sound, found.facts["stream"]) == ("mark of a location's owner", True, "s")
+    (small.location("a", DATE) / ".stream").write_bytes(b"\xff")
+    assert reported(look(small, ".stream")) == [("error", "mark of the owner names no stream", None)]
+
+
+def test_scratch_locks_and_caches_are_shown(small: SmallTable) -> None:
+    said = {
+        ".scratch/N.T/s/planned.json": b'{"end": {}, "rows": []}',
+        ".scratch/N.T/s/1-0-0/open": b"",
+        ".spark/N.T/s/offsets/0": b"v1\n{}",
+        ".scrub/position": b"{",
+        ".scrub/lock": b"",
+        "Systems/N/MetadataIndex/.T.merges/.lock": b"",
+        ".sparkhaven-form": b"1",
+        ".quarantine/s/_delta_log/_last_checkpoint": b'{"version": 10}',
+        "Intraday/N/T/.set-aside/a/2026-01-01/T-1.json": b"{}",
+    }
+    for name, content in said.items():
+        path = small.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        found = inspect_file(small.fs, path)
+        assert found.sound and found.kind != "unknown" and not found.findings, name
+
+
+def test_a_commit_of_a_delta_table_is_no_merge_record(tmp_path: Path) -> None:
+    path = tmp_path / "t" / "_delta_log" / f"{0:020}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"protocol": {"minReaderVersion": 1}}\n{"add": {"path": "a.parquet", "size": 3}}\n')
+    found = inspect_file(Fs(), path)
+    assert (found.kind, found.sound, found.facts["add"]) == ("commit of a Delta table", True, 1)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert reported(inspect_file(Fs(), path))[0][1] == "a line of the commit is no action"
+    feed = tmp_path / "1.json"
+    feed.write_text('{"A": 1}')
+    assert (inspect_file(Fs(), feed).kind, inspect_file(Fs(), feed).sound) == ("unknown", True)
+
+
+def test_a_ledger_of_a_quarantine(small: SmallTable) -> None:
+    place = small.place.of_stream("s")
+    write_ledger(place, Ledger("/q", "/s.toml", 3))
+    found = inspect_file(small.fs, place.stream_quarantine)
+    assert (found.kind, found.sound, found.facts["newest"]) == ("ledger of a quarantine", True, 3)
+    flip(place.stream_quarantine, 12)
+    assert not inspect_file(small.fs, place.stream_quarantine).sound
