@@ -178,7 +178,7 @@ class HistoryPin:
 
 
 def _generation(place: TablePlace, value: str) -> int | SparkhavenError:
-    """That of the newest complete record of a date, NONE without one, or the error of reading it, for who asks for it."""
+    """That of the newest complete record of a date, NONE without one, or the error of reading it for who asks."""
     try:
         record = newest(place, value)
     except SparkhavenError as error:
