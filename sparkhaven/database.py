@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import pyarrow as pa
 
-from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
+from sparkhaven.jobs.settings.keywords import Names, as_names, keyword_calls, refuse_keywords
 from sparkhaven.readers.arrow.opening import known_tables, require_table
 from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
+from sparkhaven.store.argument_types import checked, checked_calls
 from sparkhaven.store.errors import TableNotFoundError, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -82,6 +83,8 @@ class RebuildKeywords(TypedDict, total=False):
     back_to_known: bool
 
 
+@keyword_calls
+@checked_calls
 class Database:
     """The tables below a root directory.
 
@@ -670,6 +673,7 @@ class Database:
         return TablePlace(Fs(), self._layout(), TableName.parse(name))
 
 
+@checked_calls
 class DatabaseSnapshot:
     """Several tables at one moment, as ``Database.snapshot`` describes it.
 
@@ -784,6 +788,7 @@ class DatabaseSnapshot:
         return read_frame(spark, self._root, name, **given)
 
 
+@checked
 def open_table(root: str | Path, name: str, **options: Unpack[SnapshotKeywords]) -> Snapshot:
     """``Database(root).table(name).snapshot(**options)``.
 
@@ -805,11 +810,13 @@ def open_table(root: str | Path, name: str, **options: Unpack[SnapshotKeywords])
     return Database(root).table(name).snapshot(**options)
 
 
+@checked
 def sql(root: str | Path, query: str, **options: Unpack[QueryKeywords]) -> pa.Table:
     """``Database(root).sql(query, **options)``."""
     return Database(root).sql(query, **options)
 
 
+@checked
 def save_table(root: str | Path, name: str, data: Any, **options: Unpack[SaveKeywords]) -> SavedTable:
     """``Database(root).save_table(name, data, **options)``."""
     return Database(root).save_table(name, data, **options)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 
 from sparkhaven.jobs.date_choice import DateChoice, parse_choice
-from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
+from sparkhaven.jobs.settings.keywords import Names, as_names, keyword_calls, refuse_keywords
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
+from sparkhaven.store.argument_types import checked_calls, refuse_type
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import require_writable
 from sparkhaven.store.io.system_errors import as_ours
@@ -112,6 +113,8 @@ class RejectedKeywords(TypedDict, total=False):
     epoch: int | None
 
 
+@keyword_calls
+@checked_calls
 class Table:
     """One table of a database, as it is whenever it is asked: nothing is pinned, and nothing is read when it is made.
 
@@ -1243,7 +1246,10 @@ class Table:
 
 
 def _rows(data: Any) -> Any:
-    return pa.table(dict(data)) if isinstance(data, Mapping) else data
+    if not isinstance(data, Mapping):
+        return data
+    refuse_type("Table.append()", "data", data, "Mapping[str, Any]")
+    return pa.table(dict(data))
 
 
 def _run(

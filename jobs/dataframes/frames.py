@@ -19,6 +19,7 @@ from sparkhaven.jobs.settings.keywords import refuse_keywords
 from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
 from sparkhaven.readers.spark.option_texts import option_text
 from sparkhaven.readers.spark.options import read_options
+from sparkhaven.store.argument_types import checked
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.gc_pause import gc_paused
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+@checked
 def register(spark: SparkSession) -> None:
     """Makes ``format("deephaven")`` known to a session.
 
@@ -60,6 +62,7 @@ class ReadKeywords(TypedDict, total=False):
     reader: str | None
 
 
+@checked
 def read_frame(spark: SparkSession, root: str | Path, name: str, **options: Unpack[ReadKeywords]) -> DataFrame:
     """The table ``NS.T`` below a root as a data frame: the snapshot of now, or of ``epoch`` or ``as_of``.
 

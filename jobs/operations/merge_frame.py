@@ -18,6 +18,7 @@ import pyarrow as pa
 from sparkhaven.jobs.operations.merging import MergeKeywords, merge_options
 from sparkhaven.jobs.session.interpreter import refuse_remote, settle_interpreter
 from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
+from sparkhaven.store.argument_types import checked
 from sparkhaven.store.errors import CommitError, MergeError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
@@ -59,6 +60,7 @@ class FrameMergeKeywords(MergeKeywords, total=False):
     lossy: Names
 
 
+@checked
 def merge_frame(
     frame: Any,
     root: str | Path,

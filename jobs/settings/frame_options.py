@@ -105,7 +105,7 @@ def frame_options(root: str | Path, table: str, stream: str, **given: Unpack[Fra
         if not isinstance(name, str):
             raise InvalidNameError(f"the name of a {noun} is not a text", found=repr(name))
     where = Path(f"stream {check_stream(stream)}")
-    refuse_keywords("a writer of frames", given, FrameKeywords)
+    refuse_keywords("a writer of frames", given, FrameKeywords, types=False)  # the model looks at the values
     ignore, lossy, schema = given.get("ignore", ()), given.get("lossy", ()), given.get("schema")
     for option, names in (("ignore", ignore), ("lossy", lossy)):
         if isinstance(names, str):

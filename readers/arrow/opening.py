@@ -151,7 +151,7 @@ def pinned_table(
 def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, int] | None) -> dict[str, int]:
     if epoch is None:
         return {}
-    if isinstance(epoch, int):
+    if not isinstance(epoch, Mapping):
         if len(streams) != 1:
             raise SettingsError(
                 f"{table} has {len(streams)} streams, and one epoch is given",
@@ -159,7 +159,7 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
                 found=epoch,
                 hint=next_steps.streams(table),
             )
-        return {streams[0]: epoch}
+        return {streams[0]: int(epoch)}
     for stream in epoch:
         if stream not in streams:
             raise TableNotFoundError(
@@ -168,7 +168,7 @@ def _pins(table: TableName, streams: Sequence[str], epoch: int | Mapping[str, in
                 found=repr(stream),
                 hint=next_steps.streams(table),
             )
-    return dict(epoch)
+    return {stream: int(number) for stream, number in epoch.items()}
 
 
 def _epoch_at(place: StreamPlace, time_ms: int) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, Names, PinnedTable
 from sparkhaven.readers.arrow.slices import arrow_type
+from sparkhaven.store.argument_types import checked_calls
 from sparkhaven.store.epochs.recovery.set_aside import SetAside
 from sparkhaven.store.errors import SchemaMismatchError, SnapshotMovedError, counted
 from sparkhaven.store.expressions.predicate.expression import Predicate
@@ -30,6 +31,7 @@ NULLABLE = {  # types of pandas for whole numbers beside nulls
 WHOLE = 2**63 - 1  # a step that takes each slice at once
 
 
+@checked_calls
 class Snapshot:
     """A table at one moment: reads are isolated from concurrent commits and merges.
 

@@ -183,7 +183,7 @@ def refuse_merged_sources(sources: Collection[str], record: MergeRecord) -> None
                 where=f"{record.table} {record.value}, generation {record.generation}",
                 expected=f"one of {sorted(outputs)}, or dates that are not merged",
                 found=repr(taken.internal),
-                hint="filter by a column with --where, or read --tier intraday",
+                hint="filter by a column, or read the tier intraday alone",
             )
 
 

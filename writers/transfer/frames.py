@@ -263,7 +263,7 @@ def fit_columns(
             where=f"{name}, table {schema.full_name}",
             expected=", ".join(columns),
             found=", ".join(odd),
-            hint=meant(odd[0], columns) or "drop them, or ignore them by name: --ignore COLUMN on the command line",
+            hint=meant(odd[0], columns) or "drop them, or ignore them by name: --ignore COLUMN",
         )
     for chosen in names:
         kind = given.field(chosen).type
@@ -394,7 +394,7 @@ class FrameRows:
                     where=self.name,
                     expected=", ".join(sorted(totals)[:5]) or "rows",
                     found=date,
-                    hint="name dates that the rows have, or allow empty ones: --allow-empty on the command line",
+                    hint="name dates that the rows have, or allow empty ones: --allow-empty",
                 )
         if not totals:
             raise TableNotFoundError("there are no rows", where=self.name, expected="rows", found="none")
