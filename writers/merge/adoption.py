@@ -59,7 +59,7 @@ from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_left_out,
 from sparkhaven.writers.merge.publish.staged_locations import sweep, unfinished
 
 STEP_ROWS = 1 << 17
-BY_HAND = "removed by file operations, `dates adopt --accept-loss`"  # where a deletion has its condition
+BY_HAND = "removed by file operations, and the loss was accepted"  # where a deletion has its condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
-from tests.support.spark.one_session import end_shared_session
+from tests.support.spark.one_session import end_jvm, end_shared_session
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, place_in, put_file, record
 from tests.support.writers.quarantine_cases import bad, take
@@ -47,7 +47,7 @@ def spark(elsewhere: Path) -> Iterator[SparkSession]:
     spark = build_session("foreign-default", workers=2, extra=stream_conf() | delta_conf(FS) | foreign)
     spark.dataSource.register(FeedSource)
     yield spark
-    spark.stop()
+    end_jvm(spark)
 
 
 def test_the_default_file_system_is_the_other_one(spark: SparkSession, elsewhere: Path, tmp_path: Path) -> None:
