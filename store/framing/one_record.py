@@ -32,7 +32,7 @@ class RecordKind:
         """The bytes of a file; the same content gives the same bytes."""
         return header(self.magic, number) + frame(dump(content))
 
-    def decode(self, data: bytes, where: object, made_of: Callable[[dict[str, Any]], T]) -> T:
+    def decode(self, data: bytes, where: object, made_of: Callable[[Mapping[str, Any]], T]) -> T:
         """The record that ``made_of`` makes of the content of a file.
 
         CorruptFileError: it is damaged, or ``made_of`` finds other content. UnsupportedVersionError: a later release

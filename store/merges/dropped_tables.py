@@ -118,7 +118,7 @@ def decode_drop(data: bytes, where: object) -> TableDrop:
     return KIND.decode(data, where, _from_json)
 
 
-def _from_json(value: dict[str, Any]) -> TableDrop:
+def _from_json(value: Mapping[str, Any]) -> TableDrop:
     return TableDrop(
         table=str(TableName.parse(value["table"])),
         number=value["number"],

@@ -27,7 +27,7 @@ entry, and a later merge carries the list on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -407,7 +407,7 @@ def _to_json(record: MergeRecord) -> dict[str, Any]:
     }
 
 
-def _from_json(data: dict[str, Any]) -> MergeRecord:
+def _from_json(data: Mapping[str, Any]) -> MergeRecord:
     proof = data["proof"]
     return MergeRecord(
         table=data["table"],

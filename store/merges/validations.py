@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -153,7 +153,7 @@ def decode_validation(data: bytes, where: object) -> Validation:
     return KIND.decode(data, where, _from_json)
 
 
-def _from_json(payload: dict[str, Any]) -> Validation:
+def _from_json(payload: Mapping[str, Any]) -> Validation:
     return Validation(
         payload["table"],
         payload["value"],

@@ -11,6 +11,7 @@ name is none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,7 @@ def decode_locations(data: bytes, where: object) -> LocationRecord:
     return KIND.decode(data, where, _record)
 
 
-def _record(content: dict[str, Any]) -> LocationRecord:
+def _record(content: Mapping[str, Any]) -> LocationRecord:
     return LocationRecord(
         table=content["table"],
         save=content["save"],
