@@ -233,12 +233,16 @@ class Model:
         return [row for date in self.dates(vector) for row in self._shown(date, vector)]
 
     def may_refuse(self, epochs: Mapping[str, int]) -> bool:
-        """Whether rows of these epochs have left intraday, or history of then is replaced, so that its files may go."""
+        """Whether rows of these epochs have left intraday, or history of then is replaced, so that its files may go.
+
+        Or whether history has rows that no epoch has, of an import.
+        """
         vector = {**self.newest(), **epochs}
         if any(location in self.removed for location in self.rows_at(vector)):
             return True
         records = [records for date in self.dates(vector) if (records := self.records.get(date))]
-        return any(not self._holds(each[-1], vector) for each in records if any(self._holds(r, vector) for r in each))
+        newer = (each for each in records if not self._holds(each[-1], vector))
+        return any(each[-1].corrected or any(self._holds(record, vector) for record in each) for each in newer)
 
     def merged_rows(self) -> list[Row]:
         """The rows of history of all dates."""
