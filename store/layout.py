@@ -258,6 +258,10 @@ class Layout:
         """What is committed of a partitioned user table: its definition, locations and lengths."""
         return self.user_definitions(table.namespace) / f".{table.table}.locations"
 
+    def user_first(self, table: TableName) -> Path:
+        """An empty file while a user table is saved for the first time: until it has a definition, it has no rows."""
+        return self.user_definitions(table.namespace) / f".{table.table}-FIRST"
+
     def splayed(self, table: TableName) -> Path:
         """The one location of a user table without partitions."""
         return self.users() / table.namespace / "Tables" / table.table

@@ -52,6 +52,7 @@ class TablePlace:
     merges = _TablePath(Layout.merges)
     drops = _TablePath(Layout.drops)
     user_definition = _TablePath(Layout.user_definition)
+    user_first = _TablePath(Layout.user_first)
     user_lock = _TablePath(Layout.user_lock)
     user_locations = _TablePath(Layout.user_locations)
     user_partitions = _TablePath(Layout.user_partitions)

@@ -103,6 +103,7 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (re.escape(FORM), "form of a database", inspect_beside.text),
     (r"\..+\.locations", "locations of a user table", inspect_records.user_locations),
     (r"\..+-LOCKFILE", "lock of a user table", inspect_records.empty_lock),
+    (r"\..+-FIRST", "mark of a user table's first save", inspect_beside.text),
 )
 MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVLOG", "commit log"),

@@ -6,7 +6,7 @@ it names is in place and synced, and what is derived from it follows.
 1. write the rows: behind the committed lengths of a location that stays, else into a hidden directory beside the place
    of a new one; sync all of it, and read the rows back: what is committed was seen
 2. rename new directories into place
-3. replace the record of the locations: the commit of all of them at once
+3. replace the record of the locations: the commit of all of them at once, but of a first save, see ``mark_first``
 4. write ``table.size`` and the definition anew from the record
 
 A location that is replaced stays for ``GRACE_S``, for readers that opened the table before. A replacement has an
@@ -53,6 +53,7 @@ from sparkhaven.writers.users.location_writer import LocationWriter, lock_user_t
 from sparkhaven.writers.users.splayed import (
     GRACE_S,
     append_splayed,
+    mark_first,
     next_save,
     replace_splayed,
     settle_splayed,
@@ -97,6 +98,7 @@ def save_partitioned(
             writers.discard()
             raise
         writers.sync(now_ms)
+    mark_first(place)
     with fs.during("user-publish"):
         writers.rename()
         retired = {} if append else dict.fromkeys(record.locations, now_ms)
@@ -346,6 +348,7 @@ class _Save:
             count = save_partitioned(place, schema, batches, record, self._options.internal, now_ms, append=append)
         if not append:
             self._write(encode_tbl(schema, storage_type=NESTED if schema.partitioning else SPLAYED))
+            self._end_first()
         before = sum(held.rows for held in table.locations.values()) if append and table is not None else 0
         path = place.splayed if schema.partitioning is None else place.user_partitions
         return SavedTable(str(place.table), self._mode, count, before + count, save, path)
@@ -353,6 +356,10 @@ class _Save:
     def _settled(self) -> UserTable | None:
         """The table after recovery of what an earlier save left: a definition that is behind is written anew."""
         place, now_s = self._place, self._clock()
+        if place.fs.stat(place.user_first) is not None:
+            if place.fs.stat(place.user_definition) is None:
+                self._forget_first()
+            self._end_first()
         settle_splayed(place, now_s)
         if (record := load_locations(place)) is not None:
             record = settle_partitioned(place, record, now_s)
@@ -370,6 +377,20 @@ class _Save:
         if table is not None and table.save:
             self._write(encode_tbl(table.definition))
         return table
+
+    def _forget_first(self) -> None:
+        """Removes the rows of a first save that has not come to its definition: readers have never found the table."""
+        place, record = self._place, load_locations(self._place)
+        place.fs.remove_tree(place.splayed)
+        if record is not None and record.save:
+            for key in record.locations:
+                place.fs.remove_tree(place.user_location(key))
+            place.fs.replace(place.user_locations, encode_locations(replace(record, save=0, locations={})))
+
+    def _end_first(self) -> None:
+        if self._place.fs.stat(self._place.user_first) is not None:
+            self._place.fs.unlink(self._place.user_first)
+            self._place.fs.sync_dirs([self._place.user_first.parent])
 
     def _schema(self, given: pa.Schema, table: UserTable | None) -> TableSchema:
         """The schema of the rows: of the table that they are added to, of a file, or by their Arrow types."""

@@ -5,7 +5,8 @@
 1. write the rows into a directory beside the place, with definition and ``table.size``; sync all of it, and read the
    rows back: what is published was seen
 2. swap the two directories: the commit. The file system swaps them in one step; where it cannot, the old one is renamed
-   away first, and whoever comes next puts it back if the process ends between the two renames
+   away first, and whoever comes next puts it back if the process ends between the two renames. A first save is
+   committed by the definition, since readers find no table without it: see ``mark_first``
 3. keep the old directory under a hidden name for ``GRACE_S``, for readers that opened it
 
 *Append*
@@ -54,6 +55,7 @@ def replace_splayed(place: TablePlace, schema: TableSchema, rows: IncomingRows, 
         fs.sync([*writer.touched, stage / DEFINITION, stage / table_size.NAME])
         fs.sync_dirs([stage, path.parent])
         writer.prove()
+    mark_first(place)
     with fs.during("user-publish"):
         if fs.stat(path) is None:
             fs.rename(stage, path)
@@ -103,6 +105,13 @@ def settle_splayed(place: TablePlace, now_s: float) -> None:
         stat = fs.stat(old)
         if stat is not None and now_s - stat.ctime_ns / 1e9 >= GRACE_S:
             fs.remove_tree(old)
+
+
+def mark_first(place: TablePlace) -> None:
+    """Says before rows of a first save get their place that nobody has seen a table until it has a definition."""
+    if place.fs.stat(place.user_definition) is None:
+        with place.fs.during("user-first"):
+            place.fs.replace(place.user_first, b"")
 
 
 def next_save(place: TablePlace) -> int:

@@ -6,6 +6,7 @@ import multiprocessing
 import shutil
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date
 from datetime import time as clock_time
 from decimal import Decimal
@@ -34,6 +35,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.users.save import SaveOptions, save_rows
 from sparkhaven.writers.users.splayed import GRACE_S
 from tests.support.disks.contents import flip
+from tests.support.disks.model_fs import Crash, KillingFs
 
 ROWS = pa.table({"Day": ["a", "b", "a"], "N": pa.array([1, 2, None], pa.int64())})
 TYPES: dict[str, tuple[pa.Array, str]] = {
@@ -357,3 +359,30 @@ def test_old_rows_stay_for_readers_and_go_after_the_grace_period(tmp_path: Path,
         old.to_arrow("N")
     assert sorted(numbers(tmp_path), key=str) == [1, 2, None]
     assert len(list((tmp_path / "Users/me").rglob("N.dat"))) == (3 if by else 2)  # the newest, and what it replaced
+
+
+@pytest.mark.parametrize("by", [None, "Day"], ids=["splayed", "partitioned"])
+def test_rows_of_a_first_save_that_nobody_has_seen_are_not_appended_to(tmp_path: Path, by: str | None) -> None:
+    """Killed at each change, then run again in mode append: the rows are there once, or were shown before."""
+    for call in range(200):
+        place = TablePlace(KillingFs(crash_after=call), Layout(tmp_path / str(call)), TableName.parse("me.T"))
+        options = SaveOptions("append", by)
+        try:
+            save_rows(place, ROWS, options)
+        except Crash:
+            shown = open_rows(place.layout.root)
+            save_rows(replace(place, fs=Fs()), ROWS, options)
+            assert open_rows(place.layout.root) == shown + ROWS.num_rows
+            assert shown in (0, ROWS.num_rows) and not place.user_first.exists()
+        else:
+            assert call > 10
+            return
+    raise AssertionError("a save never ends")
+
+
+def open_rows(root: Path) -> int:
+    """How many rows readers see."""
+    try:
+        return open_table(root, "me.T").count()
+    except TableNotFoundError:
+        return 0
