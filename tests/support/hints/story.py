@@ -128,7 +128,7 @@ def with_commands() -> tuple[Message, ...]:
 
 def pattern(message: Message) -> re.Pattern[str]:
     """Finds a message in what is printed."""
-    text = re.sub(r"\[/?[a-z]+\]", "", message.text)  # colours
+    text = re.sub(r"\[/?[a-z]+\]", "", message.text).replace("{}", FILLED)  # colours; what `format` fills
     return re.compile(".*?".join(re.escape(part) for part in text.split(FILLED)), re.DOTALL)
 
 
