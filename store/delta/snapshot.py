@@ -140,10 +140,15 @@ def read_version(fs: Fs, table: Path, version: int, kinds: Sequence[str] = ()) -
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RetryableFeedError(
-            "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
-        ) from error
+        raise no_log(path, error) from error
     return list(read_json(path, data, kinds))
+
+
+def no_log(path: Path, error: OSError) -> SparkhavenError:
+    """The error for a file of the log that the disk does not give; a later attempt may."""
+    return RetryableFeedError(
+        "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
+    )
 
 
 def _missing(table: Path, version: int, later: int | None) -> SparkhavenError:

@@ -89,7 +89,7 @@ class DeltaFeed(TablesFeed[DeltaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 
         end = state.offsets.versions if state else None
-        versions = DeltaPlanner(fs, self.options, end.stop if end else None, end.topic_id if end else "")
+        versions = DeltaPlanner(fs, self.options, end)
         versions.look()
         files, size = versions.waiting()
         counts = WaitingCounts(waiting_files=files, waiting_bytes=size)

@@ -23,6 +23,7 @@ from sparkhaven.ingest.feeds.delta.versions import (
     look,
     mark_of,
     recreated,
+    require_same,
     rewritten,
     snapshot,
     versions_gone,
@@ -30,7 +31,8 @@ from sparkhaven.ingest.feeds.delta.versions import (
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.store.delta.columns import delta_columns
 from sparkhaven.store.delta.log import list_log, require_readable
-from sparkhaven.store.epochs.state.log_values import OffsetRange
+from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
+from sparkhaven.store.epochs.state.offsets import OffsetEnd
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -60,25 +62,23 @@ class Planned:
 
 
 class DeltaPlanner:
-    """Follows one table. ``position`` and ``table_id`` are those of the commit log, None before the first epoch."""
+    """Follows one table. ``end`` is that of the commit log, None before the first epoch."""
 
-    def __init__(
-        self, fs: Fs, feed: DeltaOptions, position: int | None, table_id: str, row_bytes: RowBytes | None = None
-    ) -> None:
+    def __init__(self, fs: Fs, feed: DeltaOptions, end: OffsetEnd | None, row_bytes: RowBytes | None = None) -> None:
         self._fs, self._feed, self._table = fs, feed, Path(feed.path)
         self._row_bytes = row_bytes
         self._queue: deque[Entry] = deque()
         self._last: int | None = None  # the last version to read, once that is settled
         self._mark: Mark | None = None
-        self.table_id = table_id
+        self.table_id = end.topic_id if end is not None else ""
         view = self._view()
         self.table_id = view.id
         self._next = 0  # the next version to read
-        if position is None:
+        if end is None:
             self._begin(view)
         else:
-            self.position = position
-            self._go_on(view)
+            self.position = end.stop
+            self._go_on(view, end.last)
         self._mark = mark_of(self._fs, self._table, self._next - 1) if self._next else None
 
     def _begin(self, view: TableView) -> None:
@@ -97,10 +97,11 @@ class DeltaPlanner:
         self.position, self._next = packed(version), version
         self._require_there(view)
 
-    def _go_on(self, view: TableView) -> None:
+    def _go_on(self, view: TableView, last: LastMessage | None) -> None:
         position = unpacked(self.position)
         if position.version > view.latest + (0 if position.snapshot or position.file else 1):
             raise ends_before(self._table, position.version, view.latest)
+        require_same(self._fs, self._table, position, last)
         if position.snapshot:
             self._from_snapshot(view, position.version, position.file)
             return

@@ -27,7 +27,15 @@ from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, entries_of, share_out
-from sparkhaven.ingest.feeds.delta.versions import AddedFile, TableView, file_gone, look, snapshot
+from sparkhaven.ingest.feeds.delta.versions import (
+    AddedFile,
+    TableView,
+    file_gone,
+    last_version,
+    look,
+    require_same,
+    snapshot,
+)
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.sample import row_bytes, sample_of
@@ -76,8 +84,7 @@ def delta_source(stream: DeltaStream) -> type[DataSource]:
 
 def open_planner(fs: Fs, stream: DeltaStream) -> DeltaPlanner:
     end = committed_ends(fs, stream).versions
-    position, table_id = (end.stop, end.topic_id) if end else (None, "")
-    return DeltaPlanner(fs, stream.feed, position, table_id, lambda file: _row_bytes(fs, file))
+    return DeltaPlanner(fs, stream.feed, end, lambda file: _row_bytes(fs, file))
 
 
 def _row_bytes(fs: Fs, file: AddedFile) -> float:
@@ -212,11 +219,15 @@ def version_blocks(
     with guarded_file(options.path):
         for table in tables.values():
             table.rejects.source.count(0)
+        require_same(fs, Path(options.path), unpacked(split.start), split.after)
+        last = last_version(fs, Path(options.path), unpacked(split.stop))
         for file, known_file in _files(fs, split, options):
             yield from file_blocks(PlannedFile(fs, file), tables, routes, plain, clock, known_file)
             for table in tables.values():
                 table.rejects.others[DATA_FILES] += 1
                 table.rejects.others[DATA_BYTES] += file.size
+        for table in tables.values():
+            table.rejects.last = last
 
 
 def data_files(options: DeltaOptions) -> FilesOptions:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from zlib import crc32
 
 from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
 from sparkhaven.store.delta.log import Body, Listing, data_path, list_log, version_file
-from sparkhaven.store.delta.snapshot import FileKey, actions_up_to, file_key, read_version, require_table
+from sparkhaven.store.delta.snapshot import FileKey, actions_up_to, file_key, no_log, read_version, require_table
 from sparkhaven.store.delta.vectors import Vector, vector_of
+from sparkhaven.store.epochs.state.log_values import LastMessage
+from sparkhaven.store.epochs.state.position_kinds import VersionPosition
 from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK
 from sparkhaven.store.errors import FeedError, PositionGapError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
@@ -66,6 +69,19 @@ def ends_before(path: Path, wanted: int, latest: int) -> SparkhavenError:
         expected=f"version {wanted - 1} or later",
         found=f"version {latest} as the last",
         hint=f"was it restored from a backup? {ROLL_BACK} at or before that version, or read it as a new stream",
+    )
+
+
+def version_replaced(path: Path, last: LastMessage, theirs: LastMessage) -> SparkhavenError:
+    """The table has another version where one was read: it was put back to an older copy and has grown past it."""
+    return PositionGapError(
+        f"the Delta table has another version {last.offset} than the one that was read. It was put back to an older"
+        " copy, and has new versions since",
+        where=path,
+        expected=f"version {last.offset} with CRC-32 {last.crc:08x} of its file",
+        found=f"CRC-32 {theirs.crc:08x}",
+        hint="our table has rows that the Delta table has lost, and lacks others that it has now."
+        f" {ROLL_BACK} before the two parted, or read it as a new stream",
     )
 
 
@@ -185,6 +201,25 @@ def changes_of(fs: Fs, table: Path, version: int) -> Changes | None:
             case "commitInfo":
                 changes.operation = str(body.get("operation") or changes.operation)
     return changes
+
+
+def last_version(fs: Fs, table: Path, end: VersionPosition) -> LastMessage | None:
+    """The last version that was read up to a position, by the bytes of its file; None: there is no such file now."""
+    version = end.version if end.snapshot or end.file else end.version - 1
+    try:
+        data = fs.read(version_file(table, version)) if version >= 0 else None
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise no_log(version_file(table, version), error) from error
+    return None if data is None else LastMessage(version, -1, -1, crc32(data))
+
+
+def require_same(fs: Fs, table: Path, end: VersionPosition, last: LastMessage | None) -> None:
+    """PositionGapError where the last version that was read is another one now; one that is gone is not compared."""
+    theirs = None if last is None else last_version(fs, table, end)
+    if last is not None and theirs is not None and not last.same(theirs):
+        raise version_replaced(table, last, theirs)
 
 
 def _added(table: Path, body: Body, before: Vector | None = None) -> AddedFile:

@@ -94,6 +94,7 @@ class LastMessage:
 
     ``epoch``: of the leader that took it, -1 = unknown. ``time_ms``: its timestamp, -1 for none. ``crc``: CRC-32 of key
     and value. All of them are of the message and not of its batch, which the broker writes anew when it compacts.
+    Of a Delta table it is the last version: ``offset`` is its number, and ``crc`` that of its file.
     """
 
     offset: int

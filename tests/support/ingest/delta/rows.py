@@ -31,7 +31,7 @@ def taken(table: Path, start: int | None = None, **columns: str) -> list[dict[st
     partition = PartitionSpec(InternalRule("fixed", "0"), ValueRule(fixed="2026-11-21"))
     texts = tuple(ColumnSpec(name, form=TextForm(as_text=True)) for name, kind in columns.items() if kind == "String")
     spec = StreamSpec("s", "Test.T", options, partition, texts, bad_rows=BadRowBudget(10, 1.0))
-    planner = DeltaPlanner(Fs(), options, None, "")
+    planner = DeltaPlanner(Fs(), options, None)
     rows: list[dict[str, Any]] = []
     planner.look()
     while (batch := planner.plan(Limit(files=3))) is not None:

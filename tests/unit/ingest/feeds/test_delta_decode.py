@@ -109,7 +109,7 @@ def test_a_part_of_a_version_and_of_a_snapshot(tmp_path: Path) -> None:
     assert decoded(table, packed(2, 1), packed(3, 1))["id"].to_pylist() == [4, 5, 6]
     whole = decoded(table, packed(8, snapshot=True), packed(9))
     assert sorted(whole["id"].to_pylist()) == list(range(21))
-    plan = DeltaPlanner(FS, DeltaOptions(str(table)), None, "")
+    plan = DeltaPlanner(FS, DeltaOptions(str(table)), None)
     first = plan.plan(Limit(files=1))
     assert first is not None
     parts = [decoded(table, first.start, first.stop), decoded(table, first.stop, packed(9))]

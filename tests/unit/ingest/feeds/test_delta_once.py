@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.state.position_kinds import unpacked
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from tests.support.disks.model_fs import Crash, CrashingFs
-from tests.support.ingest.delta.runs import run
-from tests.support.ingest.delta.tables import change_metadata, unpack
+from tests.support.ingest.delta.runs import run, take
+from tests.support.ingest.delta.tables import actions_of, change_metadata, put_version, unpack
 from tests.support.streams.stream_kit import open_log, place_in, read_location
 
 FS = Fs()
@@ -64,3 +66,43 @@ def test_another_table_at_the_path_is_no_continuation(tmp_path: Path) -> None:
     moved = replace(feed, path=str(unpack(tmp_path / "moved", until=5)))  # the same one elsewhere is
     run(FS, tmp_path / "db", moved)
     assert sorted(ids(tmp_path / "db")) == list(range(15))
+
+
+@pytest.mark.parametrize("start", [None, 0])
+@pytest.mark.parametrize("until", [3, 4], ids=["older", "same"])
+def test_a_table_that_was_put_back_and_has_grown(tmp_path: Path, start: int | None, until: int) -> None:
+    """Its versions have the numbers of those that were read, and other rows."""
+    whole = unpack(tmp_path / "whole", until=7)
+    feed = DeltaOptions(str(unpack(tmp_path, until=4)), start)
+    table = Path(feed.path)
+    run(FS, tmp_path / "db", feed)
+    expected = ids(tmp_path / "db")
+    for version in range(until + 1, 8):
+        put_version(
+            table, version, *actions_of(whole, version), {"commitInfo": {"operation": "WRITE", "timestamp": version}}
+        )
+    if until == 4:  # it has only grown
+        run(FS, tmp_path / "db", feed)
+        assert sorted(ids(tmp_path / "db")) == list(range(21))
+        return
+    with pytest.raises(PositionGapError, match="another version 4 than the one that was read") as caught:
+        run(FS, tmp_path / "db", feed)
+    assert "put back" in str(caught.value)
+    assert ids(tmp_path / "db") == expected
+
+
+def test_a_task_compares_the_last_version_too(tmp_path: Path) -> None:
+    """A table that is put back while a stream runs: its planner has read ahead."""
+    feed = DeltaOptions(str(unpack(tmp_path, until=7)), 0)
+    table = Path(feed.path)
+    with open_log(FS, tmp_path / "db") as log:
+        plan = DeltaPlanner(FS, feed, None)
+        plan.look()
+        take(FS, tmp_path / "db", log, feed, plan)
+        (end,) = log.state.offsets.values()
+        last = unpacked(end.stop)
+        version = last.version if last.file else last.version - 1
+        put_version(table, version, *actions_of(table, version), {"commitInfo": {"operation": "WRITE"}})
+        with pytest.raises(PositionGapError, match=f"another version {version} than"):
+            take(FS, tmp_path / "db", log, feed, plan)
+        assert log.state.epoch == 1

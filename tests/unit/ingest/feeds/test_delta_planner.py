@@ -12,6 +12,7 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.versions import snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.store.epochs.state.offsets import OffsetEnd
 from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
@@ -25,7 +26,7 @@ def planner(
     table: Path, position: int | None = None, start: int | None = None, *, changes: bool = False
 ) -> DeltaPlanner:
     feed = DeltaOptions(str(table), start, ignore_changes=changes)
-    return DeltaPlanner(FS, feed, position, TABLE_ID if position is not None else "")
+    return DeltaPlanner(FS, feed, OffsetEnd(position, TABLE_ID, 0, "") if position is not None else None)
 
 
 def batches(plan: DeltaPlanner, limit: Limit = NO_LIMIT) -> list[Planned]:
@@ -140,7 +141,7 @@ def test_a_table_that_is_recreated_is_refused(tmp_path: Path) -> None:
     running = planner(table, start=0)
     batches(running)
     with pytest.raises(PositionGapError, match="recreated") as caught:
-        DeltaPlanner(FS, DeltaOptions(str(table)), packed(2), "another-id")
+        DeltaPlanner(FS, DeltaOptions(str(table)), OffsetEnd(packed(2), "another-id", 0, ""))
     assert caught.value.found == f"table id {TABLE_ID}"
     put_version(table, 5, {"metaData": {"id": "other", "configuration": {}}})  # CREATE OR REPLACE
     with pytest.raises(PositionGapError, match="recreated"):
