@@ -7,7 +7,7 @@ without its files being written again. A name of a file that the table does not 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,30 +39,27 @@ class DeltaColumn:
 
 @dataclass(frozen=True, slots=True)
 class DeltaColumns:
-    """The columns of a table. ``mode`` of column mapping: ``none``, ``name`` or ``id``.
-
-    ``partitions``: those of which the log has the values.
-    """
+    """The columns of a table. ``mode`` of column mapping: ``none``, ``name`` or ``id``."""
 
     columns: tuple[DeltaColumn, ...] = ()
     mode: str = "none"
-    partitions: frozenset[str] = frozenset()
 
     @property
     def types(self) -> Mapping[str, str | None]:
         """Names, each with its type if that is a simple one."""
         return {column.name: column.simple for column in self.columns}
 
-    def logical(self, schema: pa.Schema) -> list[MappedField | None]:
+    def logical(self, schema: pa.Schema, given: Collection[str]) -> list[MappedField | None]:
         """Of each column of a data file what it is in the table, which may write its name in another case.
 
-        None: the table has dropped it, or the log has its values. Without column mapping one that the table does not
-        have keeps its name.
+        None: the table has dropped it, or the log has its values for this file: ``given`` names such columns. A file
+        from before the table was partitioned by a column has that itself. Without column mapping one that the table
+        does not have keeps its name.
         """
         fields: list[MappedField | None] = []
         for field in schema:
             column = _find(field, self.columns, self.mode)
-            if column is not None and column.name in self.partitions:
+            if column is not None and column.name in given:
                 fields.append(None)
             elif self.mode == "none":
                 fields.append(MappedField(field.name if column is None else column.name))
@@ -100,9 +97,7 @@ def delta_columns(table: Path, metadata: Body) -> DeltaColumns:
     if mode not in ("none", "name", "id"):
         raise unreadable(table, f"column mapping by {mode}", "let another job copy the rows into a table")
     try:
-        columns = _columns(json.loads(metadata.get("schemaString") or "{}"), mode)
-        of_log = {str(name).lower() for name in metadata.get("partitionColumns") or ()}
-        return DeltaColumns(columns, mode, frozenset(c.name for c in columns if c.name.lower() in of_log))
+        return DeltaColumns(_columns(json.loads(metadata.get("schemaString") or "{}"), mode), mode)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(table / LOG, f"schemaString: {error!r}") from error
 

@@ -421,7 +421,7 @@ def _leaf(
         value,
         columns=tuple((name, text or HIVE_NULL) for name, text in given.items()),  # an empty text is null in Delta
         absent=frozenset(columns.types.keys() - values.keys()),
-        logical=columns.logical,
+        logical=partial(columns.logical, given=frozenset(values)),
         kept=None if vector is None else partial(kept_rows, fs, vector=vector),
         said="" if vector is None and columns.mode == "none" else f"{body.get('deletionVector')}, {columns}",
     )

@@ -280,7 +280,7 @@ def _known(
         time_ns=file.time_ms * _MS,
         utc96=True,
         declared=frozenset(columns.types),
-        logical=columns.logical,
+        logical=partial(columns.logical, given=frozenset(constants.texts)),
         rows=file.rows,
         kept=partial(kept_rows, fs, vector=file.vector, before=file.before) if cut else None,
     )

@@ -342,6 +342,18 @@ def test_columns_are_found_in_any_case(tmp_path: Path) -> None:
     assert "'Id'" in str(other.value.found) and "Id" in str(other.value.hint)
 
 
+def test_a_file_from_before_a_table_was_partitioned_has_the_column_itself(tmp_path: Path) -> None:
+    before = pa.table({"Id": pa.array([1, 2], pa.int64()), "P": ["x", None]})
+    fields = {"Id": "long", "P": "string"}
+    table = written_table(tmp_path, fields, (before, {}, None), (IDS.slice(2), {"P": "y"}, None))
+    actions = actions_of(table, 0)
+    for action in actions:
+        if "metaData" in action:
+            action["metaData"]["partitionColumns"] = ["P"]
+    put_version(table, 0, *actions)
+    assert rows_of(table, Id="long", P="String")[0] == [{"Id": 1, "P": "x"}, {"Id": 2, "P": None}, {"Id": 3, "P": "y"}]
+
+
 def test_two_columns_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
     both = pa.table({"Id": pa.array([1], pa.int64()), "ID": pa.array([2], pa.int64())})
     table = written_table(tmp_path, {"Id": "long"}, (both, {}, None))

@@ -28,7 +28,7 @@ def with_id(name: str, number: int, kind: pa.DataType) -> pa.Field:
 
 
 def names(of: DeltaColumns, *fields: pa.Field) -> list[str | None]:
-    return [None if column is None else column.name for column in of.logical(pa.schema(fields))]
+    return [None if column is None else column.name for column in of.logical(pa.schema(fields), ())]
 
 
 def test_columns_that_swapped_their_names() -> None:
@@ -82,7 +82,7 @@ WRITTEN = pa.struct(
 
 @pytest.mark.parametrize("start", [0, 1, 3])
 def test_fields_of_structures_are_renamed_and_dropped(start: int) -> None:
-    (column,) = columns(field("s", "p1", 1, NESTED)).logical(pa.schema([pa.field("p1", WRITTEN)]))
+    (column,) = columns(field("s", "p1", 1, NESTED)).logical(pa.schema([pa.field("p1", WRITTEN)]), ())
     assert column is not None and column.name == "s"
     array = column.array(pa.array(ROWS, WRITTEN).slice(start))
     expected = [
