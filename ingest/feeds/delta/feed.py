@@ -114,10 +114,6 @@ class DeltaFeed(TablesFeed[DeltaOptions, OffsetRange]):
         from sparkhaven.ingest.feeds.delta.source import data_files, path_of
         from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
         from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
-        from sparkhaven.ingest.formats.parquet.known_file import KnownFile
 
-        known = KnownFile(
-            declared=frozenset(target.source for target in targets)
-        )  # by the table, where a file lacks it
-        decoding = Decoding(self.spec, data_files(self.options), tuple(targets), known, self.spec.strict)
+        decoding = Decoding(self.spec, data_files(self.options), tuple(targets), strict=self.spec.strict)
         return requeue_file_rows(source, rows, decoding, now_ns, rejects, path_of(source))

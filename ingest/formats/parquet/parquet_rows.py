@@ -48,6 +48,7 @@ from sparkhaven.store.errors import FeedError
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
 from sparkhaven.store.quarantine.reasons import Reason
 
+_NULL = pa.scalar(None)
 _FLOATING = ("float", "double")
 AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 
@@ -76,7 +77,8 @@ class ParquetDecoder:
         others = {target.source for target in self._targets if not self._takes_typed(target)}
         self._written = self._constants | {n: value for n, value in self._typed_constants.items() if n not in others}
         self.known_file, self._bytes_too, self._strict = known, bytes_too, strict
-        self._known = {t.source for t in targets} | set(uncounted)
+        self._sources = dict.fromkeys(target.source for target in self._targets)
+        self._known = self._sources.keys() | set(uncounted)
         self._alias, self._unit = alias, unit
         self._form = row_form(self._targets, bytes_too=bytes_too)
 
@@ -130,7 +132,7 @@ class ParquetDecoder:
         """No rows: those of the batch are rejected."""
         rejects.read += len(numbers)
         for row, number in enumerate(numbers.tolist()):
-            text = row_text({**batch.fields(row), **others(number), **self._written}, self._form)
+            text = self._text({**batch.fields(row), **others(number)})
             rejects.add_all([bad_row(file, number, None, why[0], why[1], text, unit=self._unit)])
         return TypedRows(tuple(no_columns(self._targets)), numbers[:0])
 
@@ -143,7 +145,7 @@ class ParquetDecoder:
         others = _Others(planned, None, [self])
 
         def text(number: int) -> bytes:
-            return row_text(others.fields(number) | self._written, self._form)
+            return self._text(others.fields(number))
 
         return text
 
@@ -168,9 +170,18 @@ class ParquetDecoder:
 
         return guarded_rows(batch.rows.num_rows, decode, refused, rejects)
 
+    def _text(self, fields: Mapping[str, pa.Scalar]) -> bytes:
+        """The payload of a row: its fields, constants, and null for columns that its table declares without the file.
+
+        So a payload has all that ``absent`` asks for, and requeue needs no table to tell what is absent.
+        """
+        whole = {**fields, **self._written}
+        declared = (name for name in self._sources if name in self.known_file.declared)
+        return row_text(whole | {name: _NULL for name in declared if name not in whole}, self._form)
+
     def _unread(self, batch: ParquetBatch, row: int) -> bytes:
         """The text of a row that raised an exception, as far as it has one."""
-        text = attempted(row_text, {**batch.fields(row), **self._written}, self._form)
+        text = attempted(self._text, batch.fields(row))
         return b"" if isinstance(text, Refusal) else text
 
     def _typed(
@@ -211,7 +222,7 @@ class ParquetDecoder:
             values = self._row_values(sources, row, file, number)
             if not isinstance(values, BadRow):
                 return values
-            text = row_text({**batch.fields(row), **others(number), **self._written}, self._form)
+            text = self._text({**batch.fields(row), **others(number)})
             return replace(values, payload=text[:MAX_PAYLOAD], size=len(text))
 
         exact, values = exact_rows(((row, outcome(row)) for row in np.flatnonzero(doubt).tolist()), rejects)

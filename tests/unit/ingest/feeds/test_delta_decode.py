@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.bad_rows import Rejects, as_batch
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.base import reject_late, route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
@@ -369,6 +369,43 @@ def test_a_partition_value_of_bytes_is_its_text_in_utf8(tmp_path: Path, text: st
     assert rows_of(table, Id="long", B="String")[0] == [{"Id": 1, "B": text}]
     _, rejects = rows_of(table, Id="byte", B=columns["B"])
     assert not rejects.bad
+
+
+def rejected(table: Path, spec: StreamSpec, **columns: str) -> BadRow:
+    """The one row of version 0 that a table with these columns rejects."""
+    rejects, split = Rejects(spec.bad_rows), OffsetRange(TABLE, 0, packed(0), packed(1), TABLE_ID)
+    list(route(DeltaFeed(spec).decode(FS, split, schema(**columns), rejects, time.time), rejects))
+    (bad,) = rejects.rows
+    return bad
+
+
+def requeued(bad: BadRow, spec: StreamSpec, mended: dict[str, int], **columns: str) -> tuple[list[Any], list[str]]:
+    """What requeue takes of a row with other values, and why it rejects it again."""
+    payload = json.dumps(json.loads(bad.payload or b"") | mended).encode()
+    rejects, rows = Rejects(spec.bad_rows), pa.Table.from_batches([as_batch([replace(bad, payload=payload)])])
+    found = decode_requeued(rows, spec, schema(**columns), rejects)
+    return [row for part in found for row in part.batch.to_pylist()], [str(row.refusal.reason) for row in rejects.rows]
+
+
+def test_requeue_holds_rows_against_the_contract(tmp_path: Path) -> None:
+    """A row without a field that its table does not declare either is refused again, and not null."""
+    table = written_table(tmp_path, {"Id": "long"}, (IDS.slice(0, 1), {}, None))
+    feed, columns = DeltaOptions(str(table), missing_columns="null"), {"Id": "long", "New": "long"}
+    spec = replace(spec_of(table), columns=(), contract="discard-row", feed=feed)
+    bad = rejected(table, spec, **columns)
+    assert (bad.refusal.reason, json.loads(bad.payload or b"")) == ("absent-field", {"Id": 1})
+    assert requeued(bad, spec, {}, **columns) == ([], ["absent-field"])
+    assert requeued(bad, spec, {"New": 7}, **columns) == ([{"Id": 1, "New": 7}], [])
+    assert requeued(bad, replace(spec, contract="evolve"), {}, **columns) == ([{"Id": 1, "New": None}], [])
+
+
+def test_requeue_takes_null_for_a_column_that_only_the_table_declares(tmp_path: Path) -> None:
+    rows = pa.table({"Id": pa.array([2**40], pa.int64())})
+    table = written_table(tmp_path, {"Id": "long", "New": "long", "Unused": "long"}, (rows, {}, None))
+    spec, columns = replace(spec_of(table), columns=(), contract="discard-row"), {"Id": "int", "New": "long"}
+    bad = rejected(table, spec, **columns)
+    assert json.loads(bad.payload or b"") == {"Id": 2**40, "New": None}
+    assert requeued(bad, spec, {"Id": 5}, **columns) == ([{"Id": 5, "New": None}], [])
 
 
 def test_a_rejected_row_keeps_the_bytes_of_its_partition(tmp_path: Path) -> None:
