@@ -125,8 +125,9 @@ class Reason(StrEnum):
     )
     ABSENT_FIELD = (
         "absent-field",
-        "The row lacks the field of a column, and the `contract` of the stream discards such rows.",
-        "Correct the row, or `from` of the column. Or choose another `contract`.",
+        "The row lacks the field of a column, and the `contract` of the stream discards such rows. Or it is requeued,"
+        " and `missing_columns` is `fail`.",
+        "Correct the row, or `from` of the column. Or choose another `contract`, or `missing_columns`.",
     )
 
     # numbers and booleans

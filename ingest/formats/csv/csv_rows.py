@@ -146,11 +146,14 @@ class CsvDecoder:
         return merge_rows(block.numbers, decoded.fast, decoded.columns, exact, values, self._targets), decoded.used
 
     def _refused(self, header: Header) -> tuple[Refusal, str] | None:
-        """Why no record of such a header is taken, and what is shown for it."""
-        if not self._strict:
+        """Why no record of such a header is taken, and what is shown for it.
+
+        A file that lacks a column was refused before its first record. A record that comes again alone is refused here.
+        """
+        if not self._strict and self._missing != "fail":
             return None
         unknown = [name for name in header.names if name not in self._known]
-        if unknown:
+        if unknown and self._strict:
             return Refusal(Reason.UNKNOWN_FIELD, ", ".join(sorted(self._taken))), ", ".join(unknown)
         absent = [target.source for target in self._targets if target.source not in header.names]
         if absent:

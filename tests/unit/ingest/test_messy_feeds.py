@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format
+from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, StreamSpec, TextForm
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.errors import FeedError, SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.quarantine.reasons import Reason
 from tests.support.ingest.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages
@@ -145,6 +147,29 @@ def test_requeue_holds_rows_of_parquet_against_the_contract(tmp_path: Path, mend
     routed, refused = again(tmp_path / "a.parquet", spec, TABLE, lambda payload: mended)
     assert values(routed, "b") == stored
     assert [payload for _, _, payload in refused] == ([] if stored else [mended])
+
+
+@pytest.mark.parametrize(("missing", "stored"), [("fail", []), ("null", [None])])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_requeue_refuses_a_row_whose_file_would_be_refused(
+    tmp_path: Path, form: Format, missing: MissingColumns, stored: list[None]
+) -> None:
+    """A column got another name since a row was rejected. It is not null where a new file would be refused."""
+    path, far = tmp_path / f"a.{form}", 2**40  # no int
+    if form == "csv":
+        write(path, f"a,b\n{far},u\n")
+    else:
+        pq.write_table(pa.table({"a": pa.array([far], pa.int64()), "b": ["u"]}), path)
+    first = stream(form=form, missing=missing)
+    kept: list[BadRow] = []
+    list(decode_split(Fs(), file_id(path), first, TABLE, Rejects(PLENTY, sink=kept.extend)))
+    kept = [replace(row, payload=(row.payload or b"").replace(str(far).encode(), b"1")) for row in kept]
+    renamed, rejects = replace(first, columns=(ColumnSpec("b", source="c"),)), Rejects(PLENTY)
+    routed = list(decode_requeued(pa.Table.from_batches([as_batch(kept)]), renamed, TABLE, rejects))
+    assert values(routed, "b") == stored
+    assert [row.refusal.reason for row in rejects.rows] == ([] if stored else [Reason.ABSENT_FIELD])
+    counted = {"b": 1} if stored else {}
+    assert (dict(rejects.ignored), dict(rejects.absent)) == (counted, counted)
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16be", "utf-8"])

@@ -85,12 +85,13 @@ def _check(decoding: Decoding, file: PlannedFile) -> Callable[[Sequence[str]], N
 
 def decode_one(decoding: Decoding) -> DecodeOne:
     def one(payload: bytes, row: RejectedRow, rejects: Rejects) -> list[Value] | BadRow:
-        return _values(payload, row, decoding)
+        return _values(payload, row, decoding, rejects)
 
     return one
 
 
-def _values(payload: bytes, row: RejectedRow, decoding: Decoding) -> list[Value] | BadRow:
+def _values(payload: bytes, row: RejectedRow, decoding: Decoding, rejects: Rejects) -> list[Value] | BadRow:
+    """Values of one row, or why it is refused: for what its file or table would be refused too."""
     targets, alias = decoding.targets, decoding.spec.allow_null_alias
     source, number = row["SourcePartition"], row["Position"]
     try:
@@ -101,11 +102,13 @@ def _values(payload: bytes, row: RejectedRow, decoding: Decoding) -> list[Value]
         return bad_row(source, number, None, why, shown, payload, unit="row")
     taken = {*decoding.spec.ignore, *(target.source for target in targets)}
     unknown = sorted(record.keys() - taken)
-    absent = [one.source for one in targets if one.source not in {*record, *decoding.known.declared}]
-    if decoding.strict and (unknown or absent):
-        reason = Reason.UNKNOWN_FIELD if unknown else Reason.ABSENT_FIELD
-        why = Refusal(reason, ", ".join(sorted(taken) if unknown else absent))
+    absent = [target for target in targets if target.source not in record]
+    if decoding.strict and unknown:
+        why = Refusal(Reason.UNKNOWN_FIELD, ", ".join(sorted(taken)))
         return bad_row(source, number, None, why, ", ".join(unknown), payload, unit="row")
+    if absent and (decoding.strict or decoding.options.missing_columns == "fail"):
+        why = Refusal(Reason.ABSENT_FIELD, ", ".join(target.source for target in absent))
+        return bad_row(source, number, None, why, ", ".join(record), payload, unit="row")
     values: list[Value] = []
     for target in targets:
         value = from_row_text(record.get(target.source), target, alias)
@@ -113,6 +116,10 @@ def _values(payload: bytes, row: RejectedRow, decoding: Decoding) -> list[Value]
             shown, column = str(record[target.source]), target.column.name
             return bad_row(source, number, column, value, shown, payload, unit="row")
         values.append(value)
+    for name in unknown:
+        rejects.ignored[name] += 1
+    for target in absent:
+        rejects.absent[target.column.name] += 1
     return values
 
 
