@@ -89,6 +89,10 @@ def test_a_table_that_was_put_back_and_has_grown(tmp_path: Path, start: int | No
         run(FS, tmp_path / "db", feed)
     assert "put back" in str(caught.value)
     assert ids(tmp_path / "db") == expected
+    with open_log(FS, tmp_path / "db") as log:  # a plan alone tells it too, as a dry run makes one
+        (end,) = log.state.offsets.values()
+        with pytest.raises(PositionGapError, match="another version 4"):
+            DeltaPlanner(FS, feed, end)
 
 
 def test_a_task_compares_the_last_version_too(tmp_path: Path) -> None:
