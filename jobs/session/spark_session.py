@@ -154,6 +154,14 @@ def _end_jvm_without(jars: str) -> None:
     loaded = gateway.jvm.java.lang.System.getProperty("spark.jars") or ""
     if all(jar in loaded for jar in jars.split(",")):
         return
+    end_jvm()
+
+
+def end_jvm() -> None:
+    """Ends the JVM of this process, whose session has ended; the next session starts another one."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait()

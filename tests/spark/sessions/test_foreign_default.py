@@ -12,7 +12,7 @@ from pyspark.sql.functions import to_timestamp
 
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer, write_frame
 from sparkhaven.jobs.dataframes.frames import register
-from sparkhaven.jobs.session.spark_session import build_session
+from sparkhaven.jobs.session.spark_session import build_session, end_jvm
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.io.fs import Fs
@@ -22,7 +22,7 @@ from sparkhaven.writers.spark.stream_query import stream_conf
 from tests.support.spark.delta_cases import places, quarantine
 from tests.support.spark.delta_conf import delta_conf
 from tests.support.spark.feed_source import FeedSource
-from tests.support.spark.one_session import end_jvm, end_shared_session
+from tests.support.spark.one_session import end_shared_session
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, place_in, put_file, record
 from tests.support.writers.quarantine_cases import bad, take
@@ -47,7 +47,8 @@ def spark(elsewhere: Path) -> Iterator[SparkSession]:
     spark = build_session("foreign-default", workers=2, extra=stream_conf() | delta_conf(FS) | foreign)
     spark.dataSource.register(FeedSource)
     yield spark
-    end_jvm(spark)
+    spark.stop()
+    end_jvm()  # which would keep the settings of Hadoop
 
 
 def test_the_default_file_system_is_the_other_one(spark: SparkSession, elsewhere: Path, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from sparkhaven.jobs.session.spark_session import end_session, is_alive
@@ -26,16 +25,6 @@ def end_shared_session() -> None:
     """Ends it: for tests that need a session of other settings, and when no more tests need any."""
     while _MADE:
         end_session(_MADE.pop())
-
-
-def end_jvm(spark: SparkSession) -> None:
-    """Ends a session and its JVM, which would keep settings of Hadoop; the next session starts another one."""
-    spark.stop()
-    gateway = SparkContext._gateway
-    gateway.shutdown()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
 
 
 @contextmanager
