@@ -134,21 +134,21 @@ def _require_plain(snapshot: DeltaSnapshot) -> None:
 
 def read_version(fs: Fs, table: Path, version: int, kinds: Sequence[str] = ()) -> list[Action] | None:
     """The actions of a version, ``kinds``: only these; None if it has no file, CorruptFileError if that is damaged."""
+    data = version_bytes(fs, table, version)
+    return None if data is None else list(read_json(version_file(table, version), data, kinds))
+
+
+def version_bytes(fs: Fs, table: Path, version: int) -> bytes | None:
+    """The file of a version as it is; None: there is none. RetryableFeedError: the disk does not give it."""
     path = version_file(table, version)
     try:
-        data = fs.read(path)
+        return fs.read(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise no_log(path, error) from error
-    return list(read_json(path, data, kinds))
-
-
-def no_log(path: Path, error: OSError) -> SparkhavenError:
-    """The error for a file of the log that the disk does not give; a later attempt may."""
-    return RetryableFeedError(
-        "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
-    )
+        raise RetryableFeedError(
+            "the Delta log cannot be read", where=path, found=error, hint="check the disk and permissions"
+        ) from error
 
 
 def _missing(table: Path, version: int, later: int | None) -> SparkhavenError:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
 from sparkhaven.store.delta.log import Body, Listing, data_path, list_log, version_file
-from sparkhaven.store.delta.snapshot import FileKey, actions_up_to, file_key, no_log, read_version, require_table
+from sparkhaven.store.delta.snapshot import FileKey, actions_up_to, file_key, read_version, require_table, version_bytes
 from sparkhaven.store.delta.vectors import Vector, vector_of
 from sparkhaven.store.epochs.state.log_values import LastMessage
 from sparkhaven.store.epochs.state.position_kinds import VersionPosition
@@ -206,12 +206,7 @@ def changes_of(fs: Fs, table: Path, version: int) -> Changes | None:
 def last_version(fs: Fs, table: Path, end: VersionPosition) -> LastMessage | None:
     """The last version that was read up to a position, by the bytes of its file; None: there is no such file now."""
     version = end.version if end.snapshot or end.file else end.version - 1
-    try:
-        data = fs.read(version_file(table, version)) if version >= 0 else None
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise no_log(version_file(table, version), error) from error
+    data = version_bytes(fs, table, version) if version >= 0 else None
     return None if data is None else LastMessage(version, -1, -1, crc32(data))
 
 
