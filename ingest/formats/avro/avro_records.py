@@ -25,7 +25,7 @@ from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema,
 from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
 from sparkhaven.ingest.formats.confluent import HEAD, SINGLE_OBJECT, schema_id
 from sparkhaven.ingest.formats.json.field_paths import Path, Tree, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, KeptScanners, RecordScanner, WireField
+from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, RecordScanner, ScannerCache, WireField
 from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.refusals import Refusal, Value
@@ -149,7 +149,7 @@ class AvroRecords:
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
         self._schemas = schemas or Schemas(source)
-        self._compiled, self._scanners = compiled, KeptScanners(self._scanner_behind)
+        self._compiled, self._scanners = compiled, ScannerCache(self._scanner_behind)
         if missing == "fail":
             self._schemas.require = self._require_fields
         if source.registry is None:

@@ -41,7 +41,7 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     leaf_of,
     message_type,
 )
-from sparkhaven.ingest.formats.scan.scan_columns import KeptScanners, RecordScanner, WireField
+from sparkhaven.ingest.formats.scan.scan_columns import RecordScanner, ScannerCache, WireField
 from sparkhaven.ingest.spec.payload_formats import ProtobufSource
 from sparkhaven.ingest.spec.stream_spec import Target
 from sparkhaven.ingest.values.instants import check_instant
@@ -234,7 +234,7 @@ class ProtobufRecords:
         self._type = message_type(source)
         self._leaves = [leaf_of(self._type.declared, target, source, bytes_too=bytes_too) for target in targets]
         self._paths = [path_of(target.source) for target in targets]
-        self._compiled, self._scanners = compiled, KeptScanners(self._scanner_behind)
+        self._compiled, self._scanners = compiled, ScannerCache(self._scanner_behind)
 
     def scanner(self, payload: bytes) -> RecordScanner | None:
         """That of messages with the frame of this one."""

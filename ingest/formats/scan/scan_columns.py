@@ -405,7 +405,7 @@ class RecordScanner:
         return ScannedRecords(records, columns, unknown)
 
 
-class KeptScanners:
+class ScannerCache:
     """The scanners of a stream by the bytes that their records begin with; None where there is none."""
 
     def __init__(self, make: Callable[[bytes], RecordScanner]) -> None:
