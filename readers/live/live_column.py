@@ -248,8 +248,7 @@ class LiveColumn:
                 return self._live(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array)
             region = self._region
             if region is None or start == stop:
-                of_sets = self._column.storage is Storage.SET
-                return nulls(self._column, stop - start) if of_sets else pa.nulls(stop - start, self._type)
+                return self._live(nulls(self._column, stop - start))
             self._check()
             if self._stored.storage is Storage.SYMBOL:
                 self._take_symbols(region)
