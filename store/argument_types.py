@@ -104,16 +104,17 @@ def _accepted(annotation: str) -> tuple[str, ...]:
 def checked(function: F) -> F:
     """A function or method that refuses arguments of wrong types."""
     signature = inspect.signature(function)
-    known = {name: str(p.annotation) for name, p in signature.parameters.items() if _accepted(str(p.annotation))}
+    annotations = {name: str(parameter.annotation) for name, parameter in signature.parameters.items()}
+    annotations = {name: annotation for name, annotation in annotations.items() if _accepted(annotation)}
     call = f"{function.__qualname__}()"
-    if not known:
+    if not annotations:
         return function
 
     @wraps(function)
     def call_checked(*args: Any, **kwargs: Any) -> Any:
         for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if name in known:
-                refuse_type(call, name, value, known[name])
+            if name in annotations:
+                refuse_type(call, name, value, annotations[name])
         return function(*args, **kwargs)
 
     return call_checked  # type: ignore[return-value]
