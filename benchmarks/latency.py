@@ -228,6 +228,8 @@ def main() -> int:
     options.add_argument("--paths", default=",".join(NAMES), help="which; Delta needs its jars, QuestDB its client")
     add_record(options)
     args = options.parse_args()
+    if "questdb" in args.paths.split(","):
+        questdb_ingest.need_client()
     times: dict[str, np.ndarray] = {}
     with scratch() as work, Broker(Fs(), work / "broker", heap="512m") as broker:
         server = broker.bootstrap

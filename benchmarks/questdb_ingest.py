@@ -23,8 +23,10 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from itertools import islice
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
@@ -121,12 +123,17 @@ def by_frame(sender: Any, table: str, lines: Sequence[bytes]) -> None:
     sender.flush()
 
 
+def need_client() -> None:
+    """SystemExit: the client is not installed, which nothing else of a run would tell before its first batch."""
+    if missing := [name for name in ("questdb", "pandas") if find_spec(name) is None]:
+        raise SystemExit(f"the client is missing: python -m pip install {' '.join(missing)}")
+
+
 def sender(address: str) -> Any:
     """The client, which sends in portions."""
-    try:
-        from questdb.ingress import Sender
-    except ImportError:
-        raise SystemExit("the client is missing: python -m pip install questdb pandas") from None
+    need_client()
+    from questdb.ingress import Sender
+
     return Sender.from_conf(f"http::addr={address};auto_flush_rows=75000;request_timeout=60000;")
 
 
@@ -152,16 +159,23 @@ def run_questdb(work: Path, way: str, senders: int, rows: int, batches: int) -> 
         for process in processes:
             process.start()
         for number in range(1, batches + 1):
-            begin.wait(timeout=600)
+            while begin.n_waiting < senders:  # a sender that has failed comes to no barrier
+                _need_all(processes, name)
+                time.sleep(0.005)
+            begin.wait()
             begun = time.perf_counter()
             while query(address, f"select count() from {name}")["dataset"][0][0] < rows * number:
-                if any(process.exitcode for process in processes):
-                    raise SystemExit(f"{name}: a sender has failed")
+                _need_all(processes, name)
                 time.sleep(0.005)
             seconds.append(time.perf_counter() - begun)
         for process in processes:
             process.join(60)
     return seconds
+
+
+def _need_all(processes: Sequence[BaseProcess], name: str) -> None:
+    if any(process.exitcode for process in processes):
+        raise SystemExit(f"{name}: a sender has failed")
 
 
 WAYS: dict[str, Send] = {"rows": by_row, "frames": by_frame}
@@ -175,6 +189,7 @@ def main() -> None:
     options.add_argument("--senders", type=int, nargs="+", default=[1, 2], help="processes that send at once")
     add_record(options)
     args = options.parse_args()
+    need_client()
     with scratch() as work:
         with Broker(Fs(), work / "broker", heap="1g") as broker:
             fill(broker.bootstrap, args.rows * args.batches)
