@@ -17,8 +17,7 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.testing.tables import assert_table_equal, make_table
 
 if TYPE_CHECKING:
-    from sparkhaven.testing.feed_contract import FeedCase, FeedContract
-    from sparkhaven.testing.feed_rows import Row
+    from sparkhaven.testing.feed_contract import FeedCase, FeedContract, Row
     from sparkhaven.testing.planned_contract import PlannedFeedCase, PlannedFeedContract
 
 __all__ = [

@@ -26,9 +26,22 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.testing.commits import commit_splits, open_log
-from sparkhaven.testing.feed_contract import FS, STREAM, FeedCase, FeedContract, decode, spec_of
-from sparkhaven.testing.feed_rows import BAD, KEY, SCHEMA, TABLE, WRONG, Row, rows_of
+from sparkhaven.testing.feed_contract import (
+    BAD,
+    FS,
+    KEY,
+    SCHEMA,
+    STREAM,
+    TABLE,
+    WRONG,
+    FeedCase,
+    FeedContract,
+    Row,
+    decode,
+    rows_of,
+    spec_of,
+)
+from sparkhaven.testing.tables import commit_splits, open_log
 from sparkhaven.writers.batch.stream_batches import SPLIT_OF
 
 

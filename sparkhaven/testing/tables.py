@@ -1,4 +1,4 @@
-"""Small tables from rows, and their comparison with data frames."""
+"""Small tables from rows, batches of splits that this process commits, and comparison with data frames."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from xml.sax.saxutils import quoteattr
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.epochs.generation import Opening
+from sparkhaven.store.epochs.log import StreamLog
+from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import FileId, Split
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.layout import LocationKey, TableName
-from sparkhaven.store.places import writable_layout
+from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.places import StreamPlace, writable_layout
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.testing.commits import commit_splits, open_log
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.append.worker_cache import WorkerCache
+from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
+from sparkhaven.writers.batch.task import Task, TaskResult, run_task
+from sparkhaven.writers.task.decoding import Decode, SplitNotes
+from sparkhaven.writers.task.target import StreamTarget
 from sparkhaven.writers.users.arrow_columns import IncomingRows, arrow_stream, columns_of
 
 if TYPE_CHECKING:
@@ -150,3 +156,24 @@ def _by_date(whole: pa.Table, schema: TableSchema, date: str) -> Iterator[tuple[
             value,
             pa.Table.from_batches(IncomingRows(rows.combine_chunks().to_reader(), schema.stored, schema.full_name)),
         )
+
+
+def open_log(fs: Fs, layout: Layout, schema: TableSchema, stream: str) -> StreamLog:
+    """The log of a stream of this table, held by this process."""
+    table = TableName(schema.namespace, schema.name)
+    return StreamLog.open(StreamPlace(fs, layout, table, stream), Opening(schema, "test", time.time))
+
+
+def commit_splits(
+    fs: Fs, layout: Layout, log: StreamLog, schema: TableSchema, splits: Sequence[Split], decode: Decode
+) -> BatchOutcome:
+    """One batch by one task; nothing is synced."""
+    table, state = TableName(schema.namespace, schema.name), log.state
+    target = StreamTarget(layout, table, state.stream, schema, state.generation, CommitPolicy("none"))
+
+    def execute(scratch: str, instead: Mapping[Split, Split | None]) -> list[TaskResult]:
+        task = Task(0, 0, scratch, splits, alone=True, instead=instead)
+        return [run_task(fs, WorkerCache(), target, decode, task)]
+
+    request = BatchRequest(execute, query_id="test", batch_id=0, proposed=splits)
+    return write_batch(fs, log, target, WorkerCache(), request)

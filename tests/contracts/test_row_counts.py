@@ -55,7 +55,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.testing.commits import commit_splits, open_log
+from sparkhaven.testing.tables import commit_splits, open_log
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.task.decoding import Decode, SplitNotes
 from sparkhaven.writers.transfer import frames

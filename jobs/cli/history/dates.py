@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import group
 from sparkhaven.jobs.cli.options import (
     DatesOption,
     DryRun,
@@ -18,6 +17,7 @@ from sparkhaven.jobs.cli.options import (
     TableArgument,
     WorkersOption,
     YesOption,
+    group,
     help_end,
 )
 from sparkhaven.jobs.date_choice import parse_choice

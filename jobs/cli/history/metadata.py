@@ -12,8 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, report
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.readers.checks.location_index import (
     Difference,

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import DryRun, help_end
+from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations import storage_partitions
 from sparkhaven.store.errors import RetryableStorageError, counted, near

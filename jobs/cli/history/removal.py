@@ -9,8 +9,15 @@ from typing import Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import with_groups
-from sparkhaven.jobs.cli.options import DatesOption, DryRun, GraceOption, TableArgument, UnevaluatedOption, help_end
+from sparkhaven.jobs.cli.options import (
+    DatesOption,
+    DryRun,
+    GraceOption,
+    TableArgument,
+    UnevaluatedOption,
+    help_end,
+    with_groups,
+)
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
 from sparkhaven.store.errors import counted

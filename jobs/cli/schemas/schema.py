@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext, error_json
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import DryRun, TableArgument, help_end
+from sparkhaven.jobs.cli.options import DryRun, TableArgument, group, help_end
 from sparkhaven.jobs.cli.schemas import infer as infer_commands
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.schema_versions import schema_versions

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import DryRun, OneStream, help_end
+from sparkhaven.jobs.cli.options import DryRun, OneStream, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.operations.quarantine_lines import row_value

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end
+from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.recovering import (
     RecoveredStream,

@@ -10,8 +10,15 @@ from typing import Annotated, Any
 import typer
 
 from sparkhaven.jobs.cli.context import CliContext
-from sparkhaven.jobs.cli.groups import group
-from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, OneStream, StreamArgument, TableArgument, help_end
+from sparkhaven.jobs.cli.options import (
+    AnyTableArgument,
+    DryRun,
+    OneStream,
+    StreamArgument,
+    TableArgument,
+    group,
+    help_end,
+)
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import epoch_json, field_words
 from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams

@@ -148,7 +148,7 @@ class Apart:
 
 def serve() -> None:
     """Answers each line, a command, with how it ended."""
-    from sparkhaven.jobs.cli.commands import COMMANDS, OnUse
+    from sparkhaven.jobs.cli.main import COMMANDS, OnUse
 
     modules = OnUse()
     for name in COMMANDS:

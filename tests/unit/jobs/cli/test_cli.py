@@ -17,8 +17,8 @@ import typer
 from typer.testing import CliRunner
 
 from sparkhaven.jobs.cli import text_table
-from sparkhaven.jobs.cli.commands import COMMANDS as MODULES
 from sparkhaven.jobs.cli.context import CliContext, Commands
+from sparkhaven.jobs.cli.main import COMMANDS as MODULES
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.jobs.cli.options import Json, Verbose, memory_bytes
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -333,7 +333,7 @@ def test_help_is_quick() -> None:
     assert done.returncode == 0
     loaded = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines()}
     assert not {"pyspark", "pandas", "duckdb"} & loaded, "these take a second: import them where a job starts"
-    assert "sparkhaven.jobs.cli.commands" in loaded
+    assert "sparkhaven.jobs.cli.options" in loaded
     assert not {module for module, _ in MODULES.values()} & loaded, "the help needs the table of commands only"
     assert not [name for name in loaded if name.startswith("sparkhaven.jobs.monitor.doctor")]
 

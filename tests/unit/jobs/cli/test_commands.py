@@ -338,7 +338,7 @@ def test_what_the_system_refuses_is_an_error_with_its_exit_code() -> None:
     "code",
     [
         "import sys; import sparkhaven.jobs.cli.main as cli; sys.argv = ['sparkhaven', '--version']; cli.main()",
-        "from sparkhaven.jobs.cli.commands import OnUse; OnUse()['stats']",
+        "from sparkhaven.jobs.cli.main import OnUse; OnUse()['stats']",
     ],
     ids=["at its end", "once a command is imported"],
 )
