@@ -31,10 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("sparkhaven.jobs.cli.ingest", "Runs streams: ingests new input exactly once."),
     "merge": ("sparkhaven.jobs.cli.history.merge", "Merges dates from intraday into sorted, grouped history."),
     "validate": ("sparkhaven.jobs.cli.history.validation", "Validates merged dates against counts, digests and rules."),
-    "truncate": ("sparkhaven.jobs.cli.history.removal", "Empties the intraday locations of merged dates."),
-    "delete": ("sparkhaven.jobs.cli.history.removal", "Removes the files of truncated dates."),
+    "truncate": ("sparkhaven.jobs.cli.history.validation", "Empties the intraday locations of merged dates."),
+    "delete": ("sparkhaven.jobs.cli.history.validation", "Removes the files of truncated dates."),
     "rewrite-column": ("sparkhaven.jobs.cli.history.rewrite", "Rewrites columns of history, as new generations."),
-    "delete-rows": ("sparkhaven.jobs.cli.streams.delete_rows", "Deletes rows that match, from intraday and history."),
+    "delete-rows": ("sparkhaven.jobs.cli.history.rewrite", "Deletes rows that match, from intraday and history."),
     "export": ("sparkhaven.jobs.cli.history.export", "Exports a snapshot as a tree of Parquet files."),
     "import": (
         "sparkhaven.jobs.cli.history.import_rows",

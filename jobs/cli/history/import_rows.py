@@ -21,8 +21,9 @@ from sparkhaven.jobs.cli.history.merge import (
     RowOrder,
     StrictOption,
     asked_options,
+    report_missing,
+    show_dates,
 )
-from sparkhaven.jobs.cli.history.merge_run import report_missing, show_dates
 from sparkhaven.jobs.cli.options import (
     DatedRun,
     LossyOption,
