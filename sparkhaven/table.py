@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.epoch_changes import RolledBack, Undone
     from sparkhaven.jobs.operations.exporting import ExportKeywords
     from sparkhaven.jobs.operations.history_dates import HistoryDate
-    from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, RemovedDate
     from sparkhaven.jobs.operations.merge_frame import FrameMergeKeywords
     from sparkhaven.jobs.operations.merging import MergeKeywords
     from sparkhaven.jobs.operations.requeue import Requeued
-    from sparkhaven.jobs.operations.row_deletions import RowsDeleted
-    from sparkhaven.jobs.operations.validating import ValidatedDate
+    from sparkhaven.jobs.operations.rewriting import RowsDeleted
+    from sparkhaven.jobs.operations.validating import DateRemoval, IntradayRemoval, Phase, ValidatedDate
     from sparkhaven.jobs.session.spark_or_local import HistoryRun
     from sparkhaven.jobs.settings.frame_options import FrameKeywords
     from sparkhaven.writers.batch.commit import BatchOutcome
@@ -651,7 +650,7 @@ class Table:
         allow_unevaluated: bool = False,
         dry_run: bool = False,
         on_progress: Progress = silent,
-    ) -> list[RemovedDate]:
+    ) -> list[DateRemoval]:
         """Empties the intraday locations of merged dates, with the proof that history holds all their rows.
 
         Args:
@@ -674,7 +673,7 @@ class Table:
             >>> [(date.date, date.removed.rows) for date in trades.truncate("2026-11-20")]
             [('2026-11-20', 3)]
         """
-        from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval
+        from sparkhaven.jobs.operations.validating import IntradayRemoval
 
         asked = IntradayRemoval(_chosen(dates), source, allow_unevaluated, dry_run)
         return self._remove("truncate", asked, on_progress)
@@ -688,7 +687,7 @@ class Table:
         grace: float | None = None,
         dry_run: bool = False,
         on_progress: Progress = silent,
-    ) -> list[RemovedDate]:
+    ) -> list[DateRemoval]:
         """Removes the files of truncated dates, once no reader can be using them. Rows that came since stay.
 
         Args:
@@ -712,7 +711,7 @@ class Table:
             >>> [len(date.removed.locations) for date in trades.delete("2026-11-20", grace=0)]
             [1]
         """
-        from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval
+        from sparkhaven.jobs.operations.validating import IntradayRemoval
         from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 
         seconds = GRACE_S if grace is None else grace
@@ -746,7 +745,7 @@ class Table:
             >>> deleted.rows, deleted.epochs
             (1, {'test': 2})
         """
-        from sparkhaven.jobs.operations.row_deletions import RowsDeleted, delete_rows
+        from sparkhaven.jobs.operations.rewriting import RowsDeleted, delete_rows
 
         done = delete_rows(self._writable(), where, as_names(dates), on_progress, dry_run=dry_run)
         for error in done.failed.values():
@@ -1235,8 +1234,8 @@ class Table:
         opened = self.snapshot(as_of=options.get("as_of"), skip_set_aside=options.get("skip_set_aside", False))
         return export_snapshot(self._place, opened, local_path(out), options, on_progress, dry_run=dry_run)
 
-    def _remove(self, phase: Phase, asked: IntradayRemoval, on_progress: Progress) -> list[RemovedDate]:
-        from sparkhaven.jobs.operations.intraday_removal import remove_intraday
+    def _remove(self, phase: Phase, asked: IntradayRemoval, on_progress: Progress) -> list[DateRemoval]:
+        from sparkhaven.jobs.operations.validating import remove_intraday
 
         return _raised(list(remove_intraday(self._writable(), phase, asked, on_progress)))
 

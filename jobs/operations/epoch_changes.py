@@ -1,12 +1,18 @@
-"""Changes of what is committed, each as an epoch of its own: a rollback to an older one, an undo of some."""
+"""Changes of what is committed, each as an epoch of its own: a rollback to an older one, an undo of some.
+
+``open_log`` opens the commit log of a stream for such changes, without ingest.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.store.epochs.generation import Opening
+from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -71,6 +77,27 @@ def undo(place: StreamPlace, epochs: Sequence[int], note: Note, *, dry_run: bool
             epoch = log.withdraw(lambda: plan_undo(place, epochs))
     located = tuple((part.key.internal, part.key.value, part.rows.rows) for part in planned.locations)
     return Undone(tuple(epochs), epoch, planned.rows, located, planned.reason, dry_run)
+
+
+@contextmanager
+def open_log(
+    place: StreamPlace, note: Callable[[str], object] = warnings.warn, *, leave_damaged: bool = False
+) -> Iterator[StreamLog]:
+    """Opens the commit log of a stream for maintenance: recovered and locked, with its own schema.
+
+    With ``leave_damaged`` locations may lack committed bytes: then the log can only be rolled back. ``note`` is told
+    where something is committed, and files of the stream could not follow.
+    """
+    require_stream(place)  # an unknown stream must not create a log
+    opening = Opening(None, "maintenance", time.time, leave_damaged=leave_damaged)
+    with StreamLog.open(place, opening) as log:
+        yield log
+    if log.unfinished is not None:
+        note(
+            f"epoch {log.state.epoch} of stream {place.stream!r} is committed, and our readers see it. Files for other"
+            f" programs could not be written: {log.unfinished}. The next start of the stream writes them, or"
+            f" `sparkhaven recover {place.table} {place.stream}`"
+        )
 
 
 def shown_rows(state: StreamState) -> int:

@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.jobs.monitor.rejected import QuarantinedStream, find
-from sparkhaven.jobs.operations.quarantine_lines import read_repairs, refuse_other_edits
-from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter, requeue_pending, try_pending
+from sparkhaven.jobs.operations.requeue import (
+    Requeued,
+    RequeueWriter,
+    read_repairs,
+    refuse_other_edits,
+    requeue_pending,
+    try_pending,
+)
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.stream import open_stream

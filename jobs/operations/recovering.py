@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
 from sparkhaven.store.epochs.reading.stream_state import list_streams

@@ -1,13 +1,16 @@
-"""Columns of history, computed anew: which dates, where they are rewritten, and the result of each."""
+"""Rows corrected: columns of history computed anew date by date, and rows that match a condition deleted everywhere."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 
 from sparkhaven.jobs.date_choice import DateChoice
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge, is_submitted
 from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import all_values, newest
@@ -16,9 +19,13 @@ from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult
+from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
+from sparkhaven.writers.removal.row_removal import find_rows
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_changes
 from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+from sparkhaven.writers.rewrites.row_deletion import DeletedRows
+from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
 from sparkhaven.writers.transfer.extended import follow
 
 
@@ -40,6 +47,43 @@ def rewrite_dates(
     deployed_changes(changes, load_deployed(place))
     values = choice.pick(history_values(place), time.time(), lambda: all_values(place), "merged ")
     return _rewritten(place, changes, values, run, options or MergeOptions(), again=again)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDeleted:
+    """What was deleted, or of a dry run would be.
+
+    ``dates``: rows of each date, where it has some. ``epochs``: the epoch of each stream whose unmerged rows went.
+    ``generations``: the new generation of each date of whose history rows went.
+    """
+
+    rows: int
+    dates: dict[str, int]
+    epochs: dict[str, int]
+    generations: dict[str, int]
+
+    @classmethod
+    def of(cls, done: DeletedRows, *, dry_run: bool) -> RowsDeleted:
+        if dry_run:
+            return cls(done.matching.rows, done.matching.of_dates(), {}, {})
+        generations = {date: deletion.generation for date, deletion in done.history.items()}
+        return cls(done.rows, done.of_dates(), done.epochs, generations)
+
+
+def delete_rows(
+    place: TablePlace, where: str, dates: Sequence[str] | None, note: Callable[[str], None], *, dry_run: bool = False
+) -> DeletedRows:
+    """Deletes the rows that match, or with ``dry_run`` counts them; ``failed`` has the errors of dates.
+
+    Raises what ``row_deletion.delete_rows`` raises.
+    """
+    if dry_run:
+        return DeletedRows(find_rows(place, where, dates), {}, {}, {}, {})
+    with LocalExecutor(local_workers()) as executor:
+        open_one = partial(open_log, note=note)
+        done = delete_matching(place, where, dates, open_one, executor=executor, clock=time.time, on_progress=note)
+    follow(place, note)
+    return done
 
 
 def _rewritten(

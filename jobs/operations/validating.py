@@ -1,11 +1,13 @@
-"""Merged dates, validated one by one; the intraday rows of those that have passed may go in the same call."""
+"""Merged dates, validated one by one, and their intraday rows removed in two phases, each date with its own proof."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates
 from sparkhaven.store.epochs.reading.stream_state import newest_states
@@ -14,16 +16,21 @@ from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.merges.validations import Validation, store_validation
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.scan.selection import directory_of
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import MODES
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+from sparkhaven.writers.removal import row_removal
 from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
 from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.row_removal import Removed
 from sparkhaven.writers.removal.state_cache import States
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rule_runs import RuleChoice
 from sparkhaven.writers.validation.validators.loading import load_validators
+
+Phase = Literal["truncate", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,26 @@ class ValidatedDate:
     error: SparkhavenError | OSError | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class IntradayRemoval:
+    """Which locations go. ``grace``: seconds between the phases, in which readers may still use the files."""
+
+    choice: DateChoice
+    source: str | None = None
+    allow_unevaluated: bool = False
+    dry_run: bool = False
+    grace: float = GRACE_S
+
+
+@dataclass(frozen=True, slots=True)
+class DateRemoval:
+    """What a phase did with a date, or why it failed: then nothing of it was removed."""
+
+    date: str
+    removed: Removed | None = None
+    error: SparkhavenError | OSError | None = None
+
+
 def validate_dates(place: TablePlace, choice: DateChoice, run: ValidationRun) -> Iterator[ValidatedDate]:
     """Validates merged dates, and stores the results, but for a dry run and in a copy of a database.
 
@@ -68,6 +95,23 @@ def validate_dates(place: TablePlace, choice: DateChoice, run: ValidationRun) ->
     merged = [value for value in all_values(place) if newest(place, value)]
     values = choice.pick(merged, time.time(), lambda: intraday_dates(newest_states(place)), "merged ")
     return _validated(place, values, RuleChoice(modes, validators, run.on_error), run)
+
+
+def remove_intraday(
+    place: TablePlace, phase: Phase, asked: IntradayRemoval, note: Callable[[str], None]
+) -> Iterator[DateRemoval]:
+    """Removes dates, each with a proof of its own: an error of one does not stop the others.
+
+    Before any date: TableNotFoundError, SettingsError for a date or source that the table does not have.
+    """
+    load_deployed(place)
+    streams = newest_states(place)
+    source = asked.source
+    if source is not None:
+        sources = {key.internal for state in streams for key in state.locations}
+        source = directory_of(place.table, source, sources.union(place.fs.names(place.intraday)))
+    values = asked.choice.pick(intraday_dates(streams), time.time(), lambda: all_values(place))
+    return _of_dates(place, phase, asked, source, values, note)
 
 
 def _validated(
@@ -107,6 +151,34 @@ def _validated(
             yield ValidatedDate(value, validation, removed, error)
         else:
             yield ValidatedDate(value, validation, removed)
+
+
+def _of_dates(
+    place: TablePlace,
+    phase: Phase,
+    asked: IntradayRemoval,
+    source: str | None,
+    values: list[str],
+    note: Callable[[str], None],
+) -> Iterator[DateRemoval]:
+    run = row_removal.truncate if phase == "truncate" else partial(row_removal.delete, grace_s=asked.grace)
+    states, pins, dry_run = States(place), Pins(place), asked.dry_run
+    for value in values:
+        try:
+            proof = prove(
+                place,
+                value,
+                tolerant=asked.allow_unevaluated,
+                dry_run=dry_run,
+                time_ms=int(time.time() * 1000),
+                pins=pins,
+                on_progress=note,
+            )
+            done = run(place, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, states=states)
+        except (SparkhavenError, OSError) as error:
+            yield DateRemoval(value, error=error)
+        else:
+            yield DateRemoval(value, done)
 
 
 def stores_nothing(place: TablePlace, run: ValidationRun) -> bool:

@@ -14,8 +14,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.options import DatedRun, DatesOption, DryRun, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
-from sparkhaven.jobs.operations.rewriting import rewrite_dates
-from sparkhaven.jobs.operations.row_deletions import delete_rows
+from sparkhaven.jobs.operations.rewriting import delete_rows, rewrite_dates
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome

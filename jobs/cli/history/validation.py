@@ -25,8 +25,14 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.date_choice import parse_choice
-from sparkhaven.jobs.operations.intraday_removal import IntradayRemoval, Phase, remove_intraday
-from sparkhaven.jobs.operations.validating import ValidationRun, stores_nothing, validate_dates
+from sparkhaven.jobs.operations.validating import (
+    IntradayRemoval,
+    Phase,
+    ValidationRun,
+    remove_intraday,
+    stores_nothing,
+    validate_dates,
+)
 from sparkhaven.store.errors import EXIT_BAD_DATA, counted, counted_with
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.merges.validations import RuleResult, Validation

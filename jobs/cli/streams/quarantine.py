@@ -12,7 +12,7 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, OneStream, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
-from sparkhaven.jobs.operations.quarantine_lines import row_value
+from sparkhaven.jobs.operations.requeue import row_value
 from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, counted
 from sparkhaven.store.io.local_path import local_path
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sparkhaven
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from sparkhaven import Database
 from sparkhaven.jobs.cli.main import app
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.query import QueryOptions, open_query

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.store.epochs.undo import plan_undo
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.merge_records import newest, store_record

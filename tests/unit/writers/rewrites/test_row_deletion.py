@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import sparkhaven
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import (

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
 from sparkhaven.jobs.date_choice import recorded_zone
-from sparkhaven.jobs.operations.maintenance import open_log
+from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.progress import Progress
