@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from sparkhaven.jobs.session.signals import stopped_by_signals
+from sparkhaven.jobs.cli.context import stopped_by_signals
 from sparkhaven.store.errors import SparkhavenError
 
 

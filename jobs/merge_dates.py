@@ -6,7 +6,7 @@
 import sys
 
 try:
-    from sparkhaven.jobs.submit.command_line import submit
+    from sparkhaven.jobs.submit import submit
 except ModuleNotFoundError as error:
     sys.exit(f"error: {error}. Submit the job with `--py-files sparkhaven.zip` (`make zip` builds it)")
 

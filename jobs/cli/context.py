@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shlex
+import signal
 import sys
 import time
 import traceback
@@ -22,7 +23,7 @@ from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -243,6 +244,14 @@ def open_outputs() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
+def stopped_by_signals() -> Event:
+    """An event that SIGTERM and SIGINT set, from now on."""
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def quiet_libraries(words: Sequence[str]) -> None:

@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext, stopped_by_signals
 from sparkhaven.jobs.cli.options import DirectIo, DryRun, EpochOption, epochs_named, help_end, seconds_of
-from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import SettingsError, TableNotFoundError, counted

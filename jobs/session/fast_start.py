@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkhaven.jobs.session.java import find_java
+from sparkhaven.jobs.session.interpreter import find_java
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparkhaven.jobs.session.java import check_jdk, find_java
+from sparkhaven.jobs.session.interpreter import check_jdk, find_java
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

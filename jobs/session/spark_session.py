@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparkhaven.jobs.session.fast_start import archive_options, python_launcher
-from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.interpreter import check_jdk
 from sparkhaven.jobs.session.spark_or_local import is_submitted
 from sparkhaven.readers.spark.releases import installed_spark
 from sparkhaven.store.errors import SettingsError, SparkhavenError

@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext
+from sparkhaven.jobs.cli.context import CliContext, stopped_by_signals
 from sparkhaven.jobs.cli.options import help_end
 from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.jobs.monitor.page.document import page as document
 from sparkhaven.jobs.monitor.page.pictures import Drawings, require_library
 from sparkhaven.jobs.monitor.page.server import LOOPBACK, PageCache, own_hosts, serving
-from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.jobs.streams.starting import load_streams
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs

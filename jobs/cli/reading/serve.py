@@ -12,9 +12,8 @@ from typing import Annotated, TextIO
 
 import typer
 
-from sparkhaven.jobs.cli.context import CliContext, exit_code
+from sparkhaven.jobs.cli.context import CliContext, exit_code, stopped_by_signals
 from sparkhaven.jobs.cli.options import NullCharOption, help_end, memory_bytes
-from sparkhaven.jobs.session.signals import stopped_by_signals
 from sparkhaven.readers.live.live_column import served_schema
 from sparkhaven.readers.live.live_root import Health, LiveRoot
 from sparkhaven.readers.live.service import Engine, EngineOptions, is_installed

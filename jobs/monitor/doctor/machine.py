@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, Found, told
 from sparkhaven.jobs.monitor.texts import headline, named
 from sparkhaven.jobs.session.fast_start import class_archive
-from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.interpreter import check_jdk
 from sparkhaven.jobs.session.spark_jar import SETTING
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME, digest_of, jar_digest
 from sparkhaven.readers.spark.options import DEFAULT_READER, READERS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.jobs.session.fast_start import AT_EXIT, archive_options, class_archive, python_launcher
-from sparkhaven.jobs.session.java import find_java
+from sparkhaven.jobs.session.interpreter import find_java
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.io.fs import Fs
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 
 from demo.program import run_program, wait_until_stopped
+from sparkhaven.jobs.session.interpreter import find_java
 from sparkhaven.jobs.session.jars import Artifact, jars
-from sparkhaven.jobs.session.java import find_java
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.user_cache import cache_directory

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.session.java import check_jdk
+from sparkhaven.jobs.session.interpreter import check_jdk
 from sparkhaven.jobs.session.spark_session import settings
 from sparkhaven.readers.spark.releases import Release
 from sparkhaven.store.errors import SettingsError
@@ -74,7 +74,7 @@ def test_a_release_of_spark_that_a_new_jdk_does_not_run(tmp_path: Path, monkeypa
     (home / "release").write_text('JAVA_VERSION="25.0.1"\n')
     environ = {"JAVA_HOME": str(home)}
     assert check_jdk(Fs(), environ) == 25
-    monkeypatch.setattr("sparkhaven.jobs.session.java.installed_spark", lambda: Release("4.1.4", (4, 1)))
+    monkeypatch.setattr("sparkhaven.jobs.session.interpreter.installed_spark", lambda: Release("4.1.4", (4, 1)))
     with pytest.raises(SettingsError, match=r"the JDK is too new for Spark 4\.1") as caught:
         check_jdk(Fs(), environ)
     assert caught.value.found == "25.0.1" and "4.2" in str(caught.value.expected)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from py4j.protocol import Py4JNetworkError
 
-from sparkhaven.jobs.submit.command_line import JvmErrors
+from sparkhaven.jobs.submit import JvmErrors
 
 
 def test_texts_go_to_the_jvm_until_it_ends() -> None:

@@ -4,17 +4,23 @@ Only the standard library is imported before it is known that this interpreter h
 
 spark-submit starts the driver with one pipe for both outputs and copies it to its standard output. Its JVM has the
 standard error that the user sees, and is asked over the driver's gateway to print progress and errors there.
+
+Airflow, systemd and Kubernetes send SIGTERM to the process that they have started, which is that JVM. By default it
+ends at once, and with it the connection of the driver, its child. Here it forwards the signal to the driver, which ends
+as it does without spark-submit; then the JVM ends with the driver's exit code.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 EXIT_USAGE = 2  # as in ``store.errors``
+FORWARDED = ("TERM", "INT")
 
 
 def submit(command: str, words: Sequence[str] | None = None) -> None:
@@ -25,7 +31,6 @@ def submit(command: str, words: Sequence[str] | None = None) -> None:
     try:
         from sparkhaven.jobs.cli.context import quiet_libraries
         from sparkhaven.jobs.cli.main import app
-        from sparkhaven.jobs.session.signals import forward_signals
         from sparkhaven.jobs.session.spark_or_local import is_submitted
     except ModuleNotFoundError as error:
         print(
@@ -83,3 +88,29 @@ def separate_outputs() -> None:
 
     SparkContext._ensure_initialized()
     sys.stderr = JvmErrors(SparkContext._gateway.jvm.java.lang.System.err, sys.stderr)
+
+
+class _Forward:
+    """Java's ``sun.misc.SignalHandler`` in this process: a signal of the JVM becomes a SIGTERM of this process."""
+
+    def handle(self, received: Any) -> None:
+        """Called by the JVM; SIGINT too ends after the batch, since a terminal sends it to this process as well."""
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    class Java:
+        """The Java interface that py4j implements."""
+
+        implements = ("sun.misc.SignalHandler",)
+
+
+def forward_signals() -> None:
+    """Lets the JVM of spark-submit forward SIGTERM and SIGINT to this process until both end."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    SparkContext._ensure_initialized()
+    gateway = SparkContext._gateway
+    ensure_callback_server_started(gateway)
+    names = gateway.jvm.sun.misc.Signal
+    for name in FORWARDED:
+        names.handle(names(name), _Forward())
