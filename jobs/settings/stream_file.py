@@ -31,8 +31,18 @@ from sparkhaven.ingest.spec.stream_spec import (
     ValueRule,
 )
 from sparkhaven.jobs.settings.faults import translate
-from sparkhaven.jobs.settings.stream_model import ColumnModel, PartitionModel, StreamModel, ValueModel, stream_model
-from sparkhaven.jobs.settings.tables_model import TableModel, TablesModel, refuse_both, routes_of, tables_model
+from sparkhaven.jobs.settings.stream_model import (
+    ColumnModel,
+    PartitionModel,
+    StreamModel,
+    TableModel,
+    TablesModel,
+    ValueModel,
+    refuse_both,
+    routes_of,
+    stream_model,
+    tables_model,
+)
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import InvalidNameError, SettingsError, replaced
 from sparkhaven.store.io.fs import Fs

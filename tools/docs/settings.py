@@ -22,7 +22,7 @@ from sparkhaven.ingest.feeds.kafka.client_settings import KNOWN, OTHERS
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
-from sparkhaven.jobs.settings import stream_model, tables_model
+from sparkhaven.jobs.settings import stream_model
 from tools.code.syntax_trees import syntax_tree
 from tools.docs.markdown import code, table
 
@@ -41,9 +41,9 @@ SECTIONS: tuple[tuple[str, type[SettingsModel]], ...] = (
     ("`[bad_rows]`", stream_model.BadRowsModel),
     ("`[commit]`", stream_model.CommitModel),
     ("`[logs]`", stream_model.LogsModel),
-    ("Top of a file with `[[tables]]`", tables_model.TablesModel),
-    ("`[[tables]]`, each entry", tables_model.TableModel),
-    ("`where` of `[[tables]]`", tables_model.WhereModel),
+    ("Top of a file with `[[tables]]`", stream_model.TablesModel),
+    ("`[[tables]]`, each entry", stream_model.TableModel),
+    ("`where` of `[[tables]]`", stream_model.WhereModel),
 )
 SPANS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 KINDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}

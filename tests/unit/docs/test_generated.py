@@ -12,8 +12,7 @@ from sparkhaven import errors
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
 from sparkhaven.ingest.settings.base_model import SettingsModel
 from sparkhaven.jobs.monitor.metrics import catalogue
-from sparkhaven.jobs.settings.stream_model import StreamModel
-from sparkhaven.jobs.settings.tables_model import TablesModel
+from sparkhaven.jobs.settings.stream_model import StreamModel, TablesModel
 from sparkhaven.store.types.datatypes import CODED, TYPES
 from tests.support.docs.pages import PAGES
 from tools.docs import GENERATED
