@@ -16,10 +16,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sparkhaven.jobs.settings.stream_file import load_stream_tables
+from sparkhaven.jobs.settings.stream_file import NotStarted, load_stream_tables
 from sparkhaven.jobs.streams.process import run_streams
 from sparkhaven.jobs.streams.progress import Progress
-from sparkhaven.jobs.streams.starting import NotStarted
 from sparkhaven.jobs.streams.stream import RunOptions
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

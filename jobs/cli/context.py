@@ -50,7 +50,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root
 
 if TYPE_CHECKING:
-    from sparkhaven.jobs.streams.starting import NotStarted
+    from sparkhaven.jobs.settings.stream_file import NotStarted
 
 EXIT_INTERRUPTED = 130
 RESULT = "--result"

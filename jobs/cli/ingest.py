@@ -25,9 +25,8 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_of
 from sparkhaven.jobs.session.spark_or_local import Where
-from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_file import NotStarted, StreamSettings, load_streams, try_each
 from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema, require_same_rule
-from sparkhaven.jobs.streams.starting import NotStarted, load_streams, try_each
 from sparkhaven.jobs.streams.stream_group import joint_state
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
@@ -45,7 +44,7 @@ from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 
 if TYPE_CHECKING:
     from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics
-    from sparkhaven.jobs.streams.first_start import IdleRun
+    from sparkhaven.jobs.streams.process import IdleRun
     from sparkhaven.jobs.streams.stream_run import StreamRun
 
 

@@ -9,17 +9,10 @@ from sparkhaven.ingest.feeds.base import PassedFiles, Remote, Trial, Waiting, Wa
 from sparkhaven.ingest.spec.stream_spec import DAY_S, Contract
 from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
-from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.settings.stream_file import StreamSettings, name_stream
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.resume_rules import STREAM, TABLE
 from sparkhaven.store.errors import RetryableFeedError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
-
-
-def name_stream(error: Exception, settings: StreamSettings) -> None:
-    """Puts table and stream into the commands that an error of its feed tells to run; a feed knows neither."""
-    if isinstance(error, SparkhavenError) and error.hint is not None:
-        error.hint = error.hint.replace(f"{TABLE} {STREAM}", f"{settings.spec.table} {settings.spec.stream}")
 
 
 def ask_source(fs: Fs, settings: StreamSettings, state: StreamState | None, patience: float) -> Waiting:

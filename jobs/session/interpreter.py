@@ -1,4 +1,4 @@
-"""The programs that Spark starts, checked beforehand: Python and the JDK. One that is missing or wrong is a clear error.
+"""The programs that Spark starts, Python and the JDK, checked beforehand: a missing one is one clear error.
 
 The Python of a source plans and reads there, so it must have what this program has. Unless told otherwise Spark runs
 the first ``python3`` on PATH, which is another one where a program was started by the full path of its interpreter.

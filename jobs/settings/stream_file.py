@@ -2,17 +2,20 @@
 
 Relative paths are relative to the file. ``${NAME}`` is taken from the environment, in values only and after
 the TOML is parsed, so a secret can never change the structure of the file; messages show the text as written.
+
+Of several files an error keeps only its own stream from starting.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -44,9 +47,16 @@ from sparkhaven.jobs.settings.stream_model import (
     tables_model,
 )
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.errors import InvalidNameError, SettingsError, replaced
+from sparkhaven.store.epochs.state.resume_rules import STREAM, TABLE
+from sparkhaven.store.errors import InvalidNameError, SettingsError, SparkhavenError, replaced
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import TableName, check_stream
+
+SHORT = 3  # characters of a value below which it is only hidden as a whole text
+_NAME = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first is no name
+_NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,21 @@ class StreamSettings:
         return planned_feed(self.spec)
 
 
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """A stream file whose stream could not start, and why; ``name`` and ``table``, if they are known."""
+
+    file: Path
+    error: Exception
+    name: str | None = None
+    table: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the stream, else of its file."""
+        return self.name or str(self.file)
+
+
 def load_stream_file(fs: Fs, path: Path, environ: Mapping[str, str]) -> StreamSettings:
     """Reads and checks a stream file of one table; one SettingsError reports all of its faults."""
     return _only(load_stream_tables(fs, path, environ))
@@ -80,6 +105,53 @@ def load_stream_tables(fs: Fs, path: Path, environ: Mapping[str, str]) -> tuple[
     """Reads and checks a stream file; the settings of each of its tables, in the order in which they commit."""
     raw = read_toml(fs, path, hint="name a TOML file, like those in conf/streams")
     return parse_tables(raw, path, environ, fs)
+
+
+def load_streams(files: Iterable[Path]) -> tuple[list[StreamSettings], list[NotStarted]]:
+    """The settings of every valid file, one for each of its tables. Of files with the same stream none is used."""
+    loaded: list[StreamSettings] = []
+    failed: list[NotStarted] = []
+    for path in dict.fromkeys(files):
+        try:
+            loaded += load_stream_tables(Fs(), path, os.environ)
+        except (SparkhavenError, OSError) as error:
+            failed.append(NotStarted(path, as_ours(error)))
+    by_stream: dict[tuple[str, str], list[StreamSettings]] = {}
+    for settings in loaded:
+        by_stream.setdefault((settings.spec.table, settings.spec.stream), []).append(settings)
+    for (table, stream), same in by_stream.items():
+        if len(same) > 1:
+            others = ", ".join(str(settings.file) for settings in same[:-1])
+            double = SettingsError(
+                f"two files describe stream {stream} of {table}",
+                where=same[-1].file,
+                found=f"the same in {others}",
+                hint="give each stream its own name",
+            )
+            failed.append(NotStarted(same[-1].file, double, stream, table))
+    double_files = {settings.file for same in by_stream.values() if len(same) > 1 for settings in same}
+    return [settings for settings in loaded if settings.file not in double_files], failed
+
+
+def try_each(
+    streams: Sequence[StreamSettings], step: Callable[[StreamSettings], T]
+) -> tuple[list[T], list[NotStarted]]:
+    """The results of ``step`` for each stream, and the streams that it fails for."""
+    results: list[T] = []
+    failed: list[NotStarted] = []
+    for settings in streams:
+        try:
+            results.append(step(settings))
+        except (SparkhavenError, OSError) as error:
+            name_stream(error, settings)
+            failed.append(NotStarted(settings.file, as_ours(error), settings.spec.stream, settings.spec.table))
+    return results, failed
+
+
+def name_stream(error: Exception, settings: StreamSettings) -> None:
+    """Puts table and stream into the commands that an error of its feed tells to run; a feed knows neither."""
+    if isinstance(error, SparkhavenError) and error.hint is not None:
+        error.hint = error.hint.replace(f"{TABLE} {STREAM}", f"{settings.spec.table} {settings.spec.stream}")
 
 
 def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, object]:
@@ -301,11 +373,6 @@ def _lifted(raw: dict[str, Any], path: Path) -> dict[str, Any]:
             )
     rest = {name: entry for name, entry in columns.items() if name not in lifted}
     return {**raw, "columns": rest, **{key: columns[name] for name, key in lifted.items()}}
-
-
-SHORT = 3  # characters of a value below which it is only hidden as a whole text
-_NAME = re.compile(r"\$\$\{|\$\{([^}]*)\}")  # the first is no name
-_NAME_FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 def fill_environment(node: Any, environ: Mapping[str, str]) -> Any:

@@ -1,4 +1,10 @@
-"""Runs the streams of one process, until all have ended or are asked to stop."""
+"""Runs the streams of one process, until all have ended or are asked to stop.
+
+The first start of a stream creates nothing before it is known that it can run, and has something to ingest. What comes
+to light only in the first batch, like bad rows beyond the error budget, is past that: then the files of the stream
+exist. If it ends without an epoch they are removed again, by the steps of ``streams remove``. After a kill they stay,
+and `sparkhaven streams list` shows them.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +12,23 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from sparkhaven.ingest.feeds.base import Waiting
-from sparkhaven.jobs.monitor.waiting import ask_source
+from sparkhaven.jobs.monitor.waiting import ask_source, passed_lines, remarks_of
 from sparkhaven.jobs.session.spark_or_local import RunChoice, choose, choose_by_input, is_submitted
 from sparkhaven.jobs.session.spark_session import build_session, check_memory, end_session, require_jdk
-from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.first_start import FirstStart, IdleRun, first_looks, remove_uncommitted, split_idle
+from sparkhaven.jobs.settings.stream_file import NotStarted, StreamSettings, try_each
+from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
-from sparkhaven.jobs.streams.starting import NotStarted, checked, try_each
 from sparkhaven.jobs.streams.stream import (
     Application,
     RunOptions,
@@ -32,15 +38,19 @@ from sparkhaven.jobs.streams.stream import (
     note_failed,
     open_stream,
 )
-from sparkhaven.jobs.streams.stream_group import Reminders, StreamGroup, grouped, whole_files
+from sparkhaven.jobs.streams.stream_group import Reminders, StreamGroup, fed_places, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
-from sparkhaven.store.epochs.files.failure_note import clear_failure
-from sparkhaven.store.errors import CommitError, SparkhavenError
+from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
+from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
+from sparkhaven.store.epochs.recovery.witnesses import require_stream
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import CommitError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.gc_pause import LongRun
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
+from sparkhaven.writers.batch.stream_batches import StreamTotals
 from sparkhaven.writers.spark.stream_query import stream_conf
 from sparkhaven.writers.spark.workers import WAIT_S
 
@@ -50,6 +60,30 @@ if TYPE_CHECKING:
 JOIN_SECONDS = 0.2
 SETTLE_SECONDS = 5.0  # a stream has imported what it needs
 FAIR = {"spark.scheduler.mode": "FAIR"}  # a stream with a large batch does not hold up the others
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """A stream about to be opened. ``is_new``: no file of it exists; ``waiting``: what it would ingest, if asked."""
+
+    settings: StreamSettings
+    is_new: bool
+    waiting: Waiting | None = None
+
+
+@dataclass(slots=True)
+class IdleRun:
+    """A new stream that had nothing to ingest, and was not created; it has the results of a run."""
+
+    settings: StreamSettings
+    state: StreamState
+    older: int = 0
+    error: Exception | None = None
+    totals: StreamTotals = field(default_factory=StreamTotals)
+
+    @property
+    def name(self) -> str:
+        return self.settings.spec.stream
 
 
 def run_streams(
@@ -64,7 +98,7 @@ def run_streams(
     if fixed is not None and not fixed.local:
         require_jdk(fs, os.environ)
     check_memory(options.memory)
-    sound, failed = try_each(streams, lambda settings: checked(fs, settings))  # all before the first is opened
+    sound, failed = try_each(streams, lambda settings: _checked(fs, settings))  # all before the first is opened
     sound = whole_files(sound, failed)
     with ExitStack() as opened:
         stop = opened.enter_context(stopping())  # also while Spark starts: then no batch begins
@@ -118,6 +152,13 @@ def run_streams(
         }
         _run_threads(app, runs, threads, {stream.label: stream.error for stream in failed})
     return [*runs, *idle, *failed]
+
+
+def _checked(fs: Fs, settings: StreamSettings) -> StreamSettings:
+    """The settings, if schema and feed match; raises the first error, changes nothing."""
+    checked_schema(fs, settings)
+    settings.feed.check(fs)
+    return settings
 
 
 def _report_failed(
@@ -252,3 +293,77 @@ def start_session(build: Callable[[], SparkSession], stop: threading.Event, pati
                 hint="look at the cluster. Nothing was ingested",
             )
     return built.result()
+
+
+def first_looks(fs: Fs, layout: Layout, options: RunOptions) -> Callable[[StreamSettings], FirstStart]:
+    """What looks at the start of each stream as ``look_at_start`` does; the tables of a feed are looked at together."""
+    looks: dict[Path, FirstStart] = {}
+
+    def look(settings: StreamSettings) -> FirstStart:
+        if settings.file not in looks:
+            looks[settings.file] = look_at_start(fs, layout, settings, options)
+        return replace(looks[settings.file], settings=settings)
+
+    return look
+
+
+def look_at_start(fs: Fs, layout: Layout, settings: StreamSettings, options: RunOptions) -> FirstStart:
+    """Asks the source of a new stream before any file is created. Raises what would stop the stream at its first batch.
+
+    With ``once`` that is also a source that does not answer, or a schema that a start may not deploy.
+    """
+    fed = fed_places(fs, layout, settings)
+    if not all(map(has_no_files, fed)):
+        return FirstStart(settings, False)
+    remote = settings.feed.remote()
+    if remote is not None:
+        remote.check()
+    if not options.once:
+        return FirstStart(settings, True)
+    waiting = ask_source(fs, settings, None, options.patience)
+    if waiting.nothing:
+        deploy_schema(fs, layout, settings.schema_file, consent=options.consent, dry_run=True)
+        for table in fed:
+            with suppress(TableNotFoundError):
+                require_stream(table)  # a lost log is an error, also without input
+    return FirstStart(settings, True, waiting)
+
+
+def split_idle(
+    starts: Iterable[FirstStart], progress: Progress, options: RunOptions
+) -> tuple[list[IdleRun], list[StreamSettings]]:
+    """The runs of new streams without input, which are over, and the settings of the streams to open."""
+    idle, started = [], []
+    for start in starts:
+        if start.waiting is not None and start.waiting.nothing:
+            idle.append(_idle(start.settings, start.waiting, progress, options))
+        else:
+            started.append(start.settings)
+    return idle, started
+
+
+def _idle(settings: StreamSettings, waiting: Waiting, progress: Progress, options: RunOptions) -> IdleRun:
+    name = settings.spec.stream
+    for remark in remarks_of(waiting.counts, settings.feed.resume.remember_s):
+        progress.remark(name, remark)
+    progress.passed(name, passed_lines(waiting.counts.get("passed", {})))
+    run = IdleRun(settings, StreamState(name), waiting.counts.get("older_files", 0))
+    progress.ended(name, run.totals)
+    options.recorder(settings.spec.table, name, settings).ended(0)
+    return run
+
+
+def remove_uncommitted(runs: Iterable[StreamRun], new: Collection[Path], progress: Progress) -> None:
+    """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
+    for run in runs:
+        if run.epoch == run.begun and run.settings.file in new:
+            from sparkhaven.writers.removal.stream_removal import (
+                remove_stream,  # 50 modules that other starts do not need
+            )
+
+            try:
+                remove_stream(run.place, clock=time.time)
+            except (SparkhavenError, OSError) as error:
+                progress.warn(run.name, as_ours(error))
+            if run.error is not None:  # the note went with the stream
+                note_failure(run.place, run.error, round(time.time() * 1000), run.settings.file)

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from sparkhaven.jobs.monitor.waiting import name_stream
-from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.jobs.streams.starting import NotStarted
+from sparkhaven.jobs.settings.stream_file import NotStarted, StreamSettings, name_stream
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.joint_positions import furthest_back

@@ -16,7 +16,7 @@ from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
 from sparkhaven.jobs.monitor.page.document import page as document
 from sparkhaven.jobs.monitor.page.pictures import Drawings, require_library
 from sparkhaven.jobs.monitor.page.server import LOOPBACK, PageCache, own_hosts, serving
-from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.jobs.settings.stream_file import load_streams
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path

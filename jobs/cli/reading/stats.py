@@ -20,7 +20,7 @@ from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.symbols import symbol_use
 from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.jobs.monitor.waiting import passed_lines, remarks_of
-from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.jobs.settings.stream_file import load_streams
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream

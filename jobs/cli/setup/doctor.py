@@ -14,7 +14,7 @@ from sparkhaven.jobs.cli.options import TableAndFilesArgument, help_end, table_a
 from sparkhaven.jobs.monitor.doctor.checks import findings
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, line_of, unread
 from sparkhaven.jobs.monitor.texts import headline
-from sparkhaven.jobs.streams.starting import load_streams
+from sparkhaven.jobs.settings.stream_file import load_streams
 from sparkhaven.store.errors import EXIT_BAD_DATA, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName

@@ -14,8 +14,8 @@ from sparkhaven.jobs.monitor.rejected import rejected_rows
 from sparkhaven.jobs.monitor.streams import failures as last_failures
 from sparkhaven.jobs.monitor.streams import lock_mark
 from sparkhaven.jobs.monitor.texts import ago, headline
-from sparkhaven.jobs.monitor.waiting import name_stream, other_fields, remarks_of
-from sparkhaven.jobs.settings.stream_file import StreamSettings
+from sparkhaven.jobs.monitor.waiting import other_fields, remarks_of
+from sparkhaven.jobs.settings.stream_file import StreamSettings, name_stream
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
