@@ -25,7 +25,7 @@ from pathlib import Path
 import pyspark
 
 from benchmarks.figures import add_record, record
-from sparkhaven.jobs.cli.setup.class_archive import small_stream
+from sparkhaven.jobs.cli.setup import small_stream
 from sparkhaven.jobs.session.fast_start import class_archive
 from sparkhaven.jobs.session.spark_session import import_root
 from sparkhaven.store.io.fs import Fs

@@ -312,5 +312,5 @@ def test_it_says_which_source_spark_reads_with(tmp_path: Path) -> None:
 
 
 def test_no_spark_is_imported() -> None:
-    code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.cli.setup.doctor, sys; print('pyspark' in sys.modules)"
+    code = "import sparkhaven.jobs.cli.main, sparkhaven.jobs.cli.setup, sys; print('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"
