@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.jobs.monitor.doctor.checks import findings
-from sparkhaven.jobs.monitor.doctor.dates import asked_dates
+from sparkhaven.jobs.monitor.doctor.checks import asked_dates, findings
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext, DoctorFinding, checked, line_of
 from sparkhaven.jobs.monitor.doctor.machine import Mount, guarantees, mount_of
 from sparkhaven.readers.spark.jvm.jar import BESIDE, NAME
