@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "clean": ("sparkhaven.jobs.cli.history.status", "Removes replaced generations of history."),
     "read": ("sparkhaven.jobs.cli.reading.read", "Reads rows of one snapshot of a table."),
-    "sql": ("sparkhaven.jobs.cli.reading.sql", "Runs a SELECT over snapshots of tables."),
+    "sql": ("sparkhaven.jobs.cli.reading.read", "Runs a SELECT over snapshots of tables."),
     "serve": ("sparkhaven.jobs.cli.reading.serve", "Serves tables live, by a Deephaven engine."),
     "page": ("sparkhaven.jobs.cli.reading.page", "Serves the operations page, or writes it to a file."),
     "tables": ("sparkhaven.jobs.cli.reading.stats", "Lists tables with rows, dates and epochs."),
