@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.history_dates import HistoryDate
     from sparkhaven.jobs.operations.merge_frame import FrameMergeKeywords
     from sparkhaven.jobs.operations.merging import MergeKeywords
-    from sparkhaven.jobs.operations.requeue import Requeued
+    from sparkhaven.jobs.operations.quarantine import Requeued
     from sparkhaven.jobs.operations.rewriting import RowsDeleted
     from sparkhaven.jobs.operations.validating import DateRemoval, IntradayRemoval, Phase, ValidatedDate
     from sparkhaven.jobs.session.spark_or_local import HistoryRun
@@ -918,8 +918,7 @@ class Table:
             >>> db.table("Equity.Trade").requeue("test").sent
             0
         """
-        from sparkhaven.jobs.operations.quarantine import RequeueRequest, chosen_rows, requeue
-        from sparkhaven.jobs.operations.requeue import Requeued
+        from sparkhaven.jobs.operations.quarantine import Requeued, RequeueRequest, chosen_rows, requeue
 
         refuse_keywords("Table.requeue()", rows, RejectedKeywords)
         chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), "pending")

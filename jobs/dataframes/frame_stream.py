@@ -12,9 +12,8 @@ from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_c
 from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.stream_schema import deploy_schema
-from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import FrameDecoder
-from sparkhaven.jobs.streams.stream_run import catch_up, settle
+from sparkhaven.jobs.streams.stream_run import ErrorBudget, catch_up, settle
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog

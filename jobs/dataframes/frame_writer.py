@@ -13,7 +13,7 @@ from sparkhaven.ingest.feeds.frames.frame_rows import plain_schema, simple_type
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
 from sparkhaven.jobs.session.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameKeywords, FrameOptions, frame_options
-from sparkhaven.jobs.streams.budget import ErrorBudget
+from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

@@ -36,8 +36,8 @@ from sparkhaven.jobs.dataframes.frame_stream import (
 )
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
-from sparkhaven.jobs.streams.budget import ErrorBudget, rows_of_hour
 from sparkhaven.jobs.streams.decoding import FrameDecoder
+from sparkhaven.jobs.streams.stream_run import ErrorBudget, rows_of_hour
 from sparkhaven.readers.spark.releases import installed_spark, message_first
 from sparkhaven.readers.spark.source_api import DataSourceStreamArrowWriter
 from sparkhaven.store.epochs.reading.stream_state import list_epochs

@@ -21,17 +21,15 @@ from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
 from sparkhaven.jobs.monitor.logs.log_tables import StreamRecorder
 from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
 from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS, MetricsSink, StreamSink
-from sparkhaven.jobs.monitor.source_watch import SourceState
-from sparkhaven.jobs.monitor.waiting import watch_ends
+from sparkhaven.jobs.monitor.waiting import SourceState, watch_ends
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits, Where
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema, require_same_rule
-from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
 from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, keep_running, left_tables
-from sparkhaven.jobs.streams.stream_run import DataWarnings, StreamRun, catch_up, quarantine_of, settle
+from sparkhaven.jobs.streams.stream_run import DataWarnings, ErrorBudget, StreamRun, catch_up, quarantine_of, settle
 from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog

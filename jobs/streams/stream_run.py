@@ -1,42 +1,51 @@
-"""One stream of a process: what was opened, what it has reported, and how it ended.
+"""One stream of a process: what was opened, its error budget, what it has reported, and how it ended.
 
-The quarantine of a stream by its settings, kept in step with the commit log.
+The budget is bad rows in a batch, and their fraction of all rows of the last hour. The quarantine of a stream, by its
+settings, is kept in step with the commit log.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparkhaven.ingest.spec.stream_spec import Contract
+from sparkhaven.ingest.bad_rows import BadRow, check_budget
+from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Contract
+from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.jobs.monitor.epochs import field_words
-from sparkhaven.jobs.monitor.source_watch import SourceWatch
-from sparkhaven.jobs.monitor.waiting import older_line, passed_lines
+from sparkhaven.jobs.monitor.waiting import SourceWatch, older_line, passed_lines
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
+from sparkhaven.store.epochs.reading.stream_state import EpochEntry
+from sparkhaven.store.epochs.state.log_values import REJECTED, absent_in, ignored_in
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import read_ledger
+from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 from sparkhaven.writers.quarantine.changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
+from sparkhaven.writers.task.decoding import LateRows, SplitNotes
 from sparkhaven.writers.task.target import StreamTarget
 
 if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome
 
-
 MAX_FIELDS = 100  # fields that a run names; a feed may have new keys in every row
+HOUR_S = 3600.0
+PIECE_S = 60.0  # batches within it are counted together
+LATE = Refusal(Reason.LATE, "the date was truncated or deleted. It takes no more rows")
 
 
 class DataWarnings:
@@ -70,6 +79,60 @@ class DataWarnings:
             self._empty.update(empty)
             lines.append(f"no row of this batch has a value for {', '.join(empty)}. Check `from` under [columns]")
         return lines
+
+
+@dataclass(slots=True)
+class _Piece:
+    since: float
+    read: int
+    bad: int
+
+
+class ErrorBudget:
+    """The error budget of one run of a stream: too many bad rows stop a batch, with nothing committed.
+
+    A run begins with an empty hour: its first batches count alone. ``earlier`` gives the bad and all rows of batches
+    of the last hour that other processes have committed; it is asked when a batch has bad rows.
+    """
+
+    def __init__(
+        self,
+        budget: BadRowBudget,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        earlier: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
+        self._budget, self._clock, self._earlier = budget, clock, earlier
+        self._pieces: deque[_Piece] = deque()
+
+    def __call__(self, notes: SplitNotes, good: int) -> None:
+        """Raises ErrorBudgetExceeded that names the first bad rows."""
+        rows = [_late(sample) if isinstance(sample, LateRows) else sample for sample in notes.rejected]
+        while self._pieces and self._pieces[0].since < self._clock() - HOUR_S:
+            self._pieces.popleft()
+        bad, read = self._earlier()
+        before = bad + sum(piece.bad for piece in self._pieces), read + sum(piece.read for piece in self._pieces)
+        check_budget(rows, notes.rejected_rows, good + notes.rejected_rows, self._budget, before=before)
+
+    def committed(self, outcome: BatchOutcome) -> None:
+        """Counts a committed batch."""
+        now = self._clock()
+        if not self._pieces or now - self._pieces[-1].since >= PIECE_S:
+            self._pieces.append(_Piece(now, 0, 0))
+        self._pieces[-1].read += outcome.rows + outcome.rejected
+        self._pieces[-1].bad += outcome.rejected
+
+
+def rows_of_hour(epochs: Iterable[EpochEntry], now_s: float) -> tuple[int, int]:
+    """Bad and all rows of the last hour in committed epochs that were not rolled back."""
+    since_ms = (now_s - HOUR_S) * 1000
+    recent = [epoch for epoch in epochs if epoch.live and epoch.kind == "commit" and epoch.time_ms >= since_ms]
+    bad = sum(epoch.counts.get(REJECTED, 0) for epoch in recent)
+    return bad, bad + sum(epoch.rows for epoch in recent)
+
+
+def _late(late: LateRows) -> BadRow:
+    return BadRow(late.file, 0, None, LATE, f"{counted(late.rows, 'row')} for {late.key.internal}/{late.key.value}")
 
 
 @dataclass(slots=True)

@@ -45,7 +45,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     ValueRule,
 )
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.jobs.operations.requeue import CommittedLocations, try_rows
+from sparkhaven.jobs.operations.quarantine import CommittedLocations, try_rows
 from sparkhaven.jobs.streams.decoding import Decoder, FrameDecoder
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.position_kinds import TABLE as DELTA

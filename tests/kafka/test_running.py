@@ -15,8 +15,7 @@ from rich.console import Console
 from sparkhaven.ingest.feeds.kafka.broker.topics import Broker as Remote
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.jobs.monitor.source_watch import SourceState, SourceWatch
-from sparkhaven.jobs.monitor.waiting import watch_ends
+from sparkhaven.jobs.monitor.waiting import SourceState, SourceWatch, watch_ends
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner

@@ -12,12 +12,12 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, OneStream, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.rejected import find
-from sparkhaven.jobs.operations.requeue import row_value
+from sparkhaven.jobs.operations.quarantine import row_value
 from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, counted
 from sparkhaven.store.io.local_path import local_path
 
 if TYPE_CHECKING:
-    from sparkhaven.jobs.operations.requeue import Requeued
+    from sparkhaven.jobs.operations.quarantine import Requeued
     from sparkhaven.writers.quarantine.row_choice import Chosen
 
 SHOWN = 1000
@@ -111,9 +111,8 @@ def requeue(
     Rows that are still bad stay in the quarantine. The current schema and stream file apply. The stream must not be
     running.
     """
-    from sparkhaven.jobs.operations.quarantine import RequeueRequest
+    from sparkhaven.jobs.operations.quarantine import Requeued, RequeueRequest
     from sparkhaven.jobs.operations.quarantine import requeue as requeue_rows
-    from sparkhaven.jobs.operations.requeue import Requeued
 
     done, where = Requeued(), stream.place(cli)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sparkhaven.jobs.monitor.source_watch import SourceWatch
+from sparkhaven.jobs.monitor.waiting import SourceWatch
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.io.fs import Fs

@@ -39,10 +39,10 @@ from sparkhaven.jobs.monitor.metrics.catalogue import (
     MetricsSink,
     StreamSink,
 )
-from sparkhaven.jobs.monitor.source_watch import SourceWatch
 from sparkhaven.jobs.monitor.storage import DiskUse, disk_use, free_bytes
 from sparkhaven.jobs.monitor.streams import failures
 from sparkhaven.jobs.monitor.symbols import SymbolTables, symbol_files, symbol_sizes
+from sparkhaven.jobs.monitor.waiting import SourceWatch
 from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.pins import Pin, held

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.streams.budget import ErrorBudget
 from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
-from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter
-from sparkhaven.jobs.streams.budget import ErrorBudget
+from sparkhaven.jobs.operations.quarantine import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId

@@ -24,7 +24,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     ValueRule,
 )
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.jobs.operations.requeue import Requeued, portions, read_repairs
+from sparkhaven.jobs.operations.quarantine import Requeued, portions, read_repairs
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName

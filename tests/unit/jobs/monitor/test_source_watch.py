@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sparkhaven.jobs.monitor.source_watch import SAMPLES, SourceState, SourceWatch, WaitingTimes
+from sparkhaven.jobs.monitor.waiting import SAMPLES, SourceState, SourceWatch, WaitingTimes
 from sparkhaven.jobs.streams.stream_group import Reminders
 from sparkhaven.store.errors import RetryableFeedError
 

@@ -7,7 +7,7 @@ import pytest
 from sparkhaven.ingest.bad_rows import BadRow
 from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.jobs.streams.budget import ErrorBudget
+from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.quarantine.reasons import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.jobs.operations.requeue import Requeued, RequeueWriter
-from sparkhaven.jobs.streams.budget import ErrorBudget
+from sparkhaven.jobs.operations.quarantine import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.decoding import Decoder
+from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.log import StreamLog

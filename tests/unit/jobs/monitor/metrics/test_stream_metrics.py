@@ -15,8 +15,8 @@ from rich.console import Console
 from sparkhaven.jobs.cli.reading.stats import _show_stats
 from sparkhaven.jobs.monitor.metrics.catalogue import CATALOGUE, OF_TABLES, PREFIX
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, served
-from sparkhaven.jobs.monitor.source_watch import SourceWatch
 from sparkhaven.jobs.monitor.streams import read_stream
+from sparkhaven.jobs.monitor.waiting import SourceWatch
 from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, taken, total_lag
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import OffsetRange
