@@ -3,6 +3,9 @@
 Results go to standard output, as text or, with ``--json``, as JSON and nothing else; progress and messages go to
 standard error. ``--result FILE`` has the JSON lines too. An error is a sentence with where, expected, found and what
 to do, on standard error; as a result it is ``{"error": {...}}``. A traceback appears only with ``-v``.
+
+A command that is not named in ``READ_ONLY`` changes a database. So a new one is refused in a root that is never
+written, and is a row of the log tables, unless somebody puts it there.
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from sparkhaven.jobs.changing_commands import DRY_IN_COPIES, changes, is_logged
 from sparkhaven.jobs.session.spark_or_local import LIMITS, LocalLimits
 from sparkhaven.store.errors import (
     EXIT_BAD_DATA,
@@ -56,6 +58,18 @@ EXIT_INTERRUPTED = 130
 RESULT = "--result"
 COMMAND_ROWS = "sparkhaven.jobs.monitor.logs.command_rows"
 _SHOWN_COMMAND = re.compile("(?:(?<=`)|(?<=to do: ))sparkhaven (?=[a-z])")
+READ_ONLY = frozenset(
+    {"read", "sql", "serve", "page", "tables", "stats", "symbols", "doctor", "verify", "scrub", "compare", "inspect"}
+    | {"export", "snapshot", "mirror", "jars", "class-archive"}  # write elsewhere
+    | {"epochs list", "epochs show", "streams list", "quarantine list", "partitions list"}
+    | {"metadata list", "metadata validate"}
+    | {"schema check", "schema show", "schema history", "schema diff"}
+    | {"schema infer", "schema new", "schema from-tbl"}  # write a schema file, which is deployed later
+)
+DRY_IN_COPIES = frozenset({"validate", "recover"})  # look at a copy, and store nothing there
+LOGGED_TOO = frozenset({"snapshot"})
+OWN_ROWS = frozenset({"ingest"})  # its streams write the log tables themselves
+CHANGE_NOTHING = frozenset({"-h", "--help", "--status"})
 
 
 class ResultFile:
@@ -213,6 +227,17 @@ class CliContext:
         if self.root is None or not self.named_root:
             return text
         return _SHOWN_COMMAND.sub(f"sparkhaven --root {shlex.quote(str(self.root))} ", text)
+
+
+def changes(command: str, words: Sequence[str]) -> bool:
+    """Whether a command may change a database, called with these words."""
+    return bool(command) and command not in READ_ONLY and not CHANGE_NOTHING & set(words)
+
+
+def is_logged(command: str, words: Sequence[str]) -> bool:
+    """Whether it is a row of the log tables. A log table's own commands are not."""
+    logged = command in LOGGED_TOO or (changes(command, words) and command not in OWN_ROWS)
+    return logged and not any(word.startswith("SparkhavenInternal.") for word in words)
 
 
 def json_text(value: object) -> str:

@@ -14,7 +14,6 @@ from hashlib import sha256
 from threading import Thread, get_ident
 from typing import Any
 
-from sparkhaven.jobs.changing_commands import DRY_RUN
 from sparkhaven.jobs.monitor.logs.log_tables import (
     ADMIN,
     EPOCH,
@@ -60,7 +59,7 @@ class FinishedCommand:
 
     @property
     def dry_run(self) -> bool:
-        return DRY_RUN in self.words
+        return "--dry-run" in self.words  # refused and logged like what it announces
 
     @property
     def milliseconds(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sparkhaven
-from sparkhaven.jobs.changing_commands import DRY_IN_COPIES, LOGGED_TOO, OWN_ROWS, READ_ONLY
+from sparkhaven.jobs.cli.context import DRY_IN_COPIES, LOGGED_TOO, OWN_ROWS, READ_ONLY
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs

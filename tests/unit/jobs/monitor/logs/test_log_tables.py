@@ -10,7 +10,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from sparkhaven.jobs.changing_commands import is_logged
+from sparkhaven.jobs.cli.context import is_logged
 from sparkhaven.jobs.monitor.doctor.checks import dates
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext
 from sparkhaven.jobs.monitor.logs.command_rows import (
