@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.jobs.monitor.tables import list_tables, table_figures
+from sparkhaven.jobs.cli.reading.stats import list_tables, table_figures
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SettingsError

@@ -40,7 +40,7 @@ REMAINING = {
     "jobs/settings/faults.py": 1,  # a stream file as it is written
     "jobs/settings/feed_part.py": 1,  # a stream file as it is written
     "jobs/settings/stream_file.py": 2,  # a stream file as it is written
-    "jobs/monitor/tables.py": 1,  # what ``stats`` prints
+    "jobs/cli/reading/stats.py": 1,  # what ``stats`` prints
     "readers/inspect/column_files.py": 5,  # what ``inspect`` prints
     "readers/inspect/any_file.py": 1,  # what ``inspect`` prints
     "readers/inspect/record_files.py": 12,  # what ``inspect`` prints

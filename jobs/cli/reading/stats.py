@@ -1,7 +1,13 @@
-"""Commands that say what is there: ``tables``, ``stats``, ``symbols``."""
+"""Commands that say what is there: ``tables``, ``stats``, ``symbols``.
+
+The figures of a table are those of its tiers, dates and internal partitions, and of its streams. ``rows`` counts each
+row once; tiers and dates also count each tier by itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -17,15 +23,18 @@ from sparkhaven.jobs.cli.options import (
 )
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.epochs import field_words
+from sparkhaven.jobs.monitor.storage import TIERS, committed_bytes, disk_use
+from sparkhaven.jobs.monitor.streams import StreamFacts, read_stream
 from sparkhaven.jobs.monitor.symbols import symbol_use
-from sparkhaven.jobs.monitor.tables import list_tables, table_figures
 from sparkhaven.jobs.monitor.waiting import passed_lines, remarks_of
 from sparkhaven.jobs.settings.stream_file import load_streams
-from sparkhaven.readers.arrow.opening import open_table
+from sparkhaven.readers.arrow.opening import known_tables, open_place, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
+from sparkhaven.readers.checks.extended_tree import TreeUse, extended_use
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.offsets import settle_hint
 from sparkhaven.store.errors import EXIT_BAD_DATA, SettingsError, SparkhavenError, TableNotFoundError, counted
+from sparkhaven.store.format.parquet.trees import EXTENDED
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
@@ -33,6 +42,8 @@ from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
 from sparkhaven.store.users.user_table import list_user_tables
 
 AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
+AMOUNT = ("rows", "bytes", "locations")
+OF_DATE = ("rows", *TIERS, "bytes")
 
 
 def register(app: typer.Typer) -> None:
@@ -106,6 +117,96 @@ def stats(
             cli.report(error, table=str(table_name))
             continue
         cli.result(figures, lambda figures=figures: _show_stats(figures, cli.verbose))  # type: ignore[misc]
+
+
+def list_tables(fs: Fs, layout: Layout, names: Iterable[TableName] | None = None) -> list[dict[str, object]]:
+    """Every table, or those that are named, as ``tables --json`` prints them; of one that cannot be read the error."""
+    return [_summary(TablePlace(fs, layout, name)) for name in (known_tables(fs, layout) if names is None else names)]
+
+
+def _summary(place: TablePlace) -> dict[str, object]:
+    try:
+        table = pinned_of(open_place(place, skip_set_aside=True))
+        locations = table.plan().slices
+    except (SparkhavenError, OSError) as error:
+        return {"table": str(place.table), "error": str(error)}
+    dates = sorted({location.key.value for location in locations if location.key.value})
+    first, last = (dates[0], dates[-1]) if dates else (None, None)
+    ends = {"dates": len(dates), "first": first, "last": last}
+    aside = {"set_aside": [asdict(note) for note in table.set_aside]} if table.set_aside else {}
+    rows = sum(location.count for location in locations)
+    return {"table": str(place.table), "rows": rows, **ends, "epochs": dict(table.epochs), **aside}
+
+
+def table_figures(place: TablePlace, *, as_of: str | None = None) -> dict[str, Any]:
+    """The figures of one table, of its newest snapshot, or of that at the time ``as_of``, as ``stats --json`` prints.
+
+    ``dates`` have rows once, and those of each tier. ``waste``: bytes in the directories that no read of the newest
+    snapshot needs; None of an older one. ``extended``: the tree beside history, whose bytes are in neither.
+    """
+    table = pinned_of(open_place(place, as_of=as_of, skip_set_aside=True))
+    tiers = {tier: dict.fromkeys(AMOUNT, 0) for tier in TIERS}
+    dates: dict[str, dict[str, int]] = {}
+    sources: dict[tuple[str, str], dict[str, int]] = {}
+    for location in table.plan().slices:
+        dates.setdefault(location.key.value, dict.fromkeys(OF_DATE, 0))["rows"] += location.count
+    for tier in TIERS:
+        for location in table.plan(tier=tier).slices:
+            size, key = committed_bytes(location), location.key
+            for amount in (tiers[tier], sources.setdefault((tier, key.internal), dict.fromkeys(AMOUNT, 0))):
+                amount["rows"] += location.count
+                amount["bytes"] += size
+                amount["locations"] += 1
+            of_date = dates.setdefault(key.value, dict.fromkeys(OF_DATE, 0))
+            of_date[tier] += location.count
+            of_date["bytes"] += size
+    use = disk_use(place, table=table) if as_of is None else None
+    tree = extended_use(place) if use is None else use.tree
+    streams = [
+        read_stream(place.of_stream(stream), epoch=None if as_of is None else epoch)
+        for stream, epoch in table.epochs.items()
+    ]
+    return {
+        "table": table.name,
+        "rows": sum(amount["rows"] for amount in dates.values()),
+        "bytes": sum(amount["bytes"] for amount in tiers.values()),
+        "waste": None if use is None else use.waste,
+        "tiers": tiers,
+        "extended": tree and _tree_json(tree, EXTENDED.get(table.schema.extended or "")),
+        "set_aside": [asdict(note) for note in table.set_aside],
+        "streams": [stream_json(stream, table.schema.version) for stream in streams],
+        "dates": [{"date": date, **amount} for date, amount in sorted(dates.items()) if date],
+        "sources": [{"tier": tier, "source": source, **amount} for (tier, source), amount in sorted(sources.items())],
+    }
+
+
+def _tree_json(tree: TreeUse, layout: str | None) -> dict[str, object]:
+    return {"layout": layout, "files": tree.files, "bytes": tree.bytes, "waste": tree.waste}
+
+
+def stream_json(stream: StreamFacts, deployed: int) -> dict[str, object]:
+    """A stream as ``stats --json`` prints it; ``deployed``: the version of the deployed schema."""
+    behind = {"writes": stream.schema_version, "deployed": deployed}
+    return {
+        "stream": stream.stream,
+        "epoch": stream.epoch,
+        "floor": stream.floor,
+        "generation": stream.generation,
+        "durability": stream.durability,
+        "locations": stream.locations,
+        "rememberedFiles": stream.files,
+        "positions": dict(stream.positions),
+        **({"schemaBehind": behind} if 0 < stream.schema_version < deployed else {}),
+        **(
+            {"positionsUnknown": {"rowsUpTo": stream.unsettled[0], "knownUpTo": stream.unsettled[1]}}
+            if stream.unsettled
+            else {}
+        ),
+        "rates": dict(stream.rates),
+        "ignored": dict(stream.ignored),
+        "absent": dict(stream.absent),
+        "logBytes": stream.log_bytes,
+    }
 
 
 def _listed(layout: Layout, all_tables: bool) -> list[TableName]:

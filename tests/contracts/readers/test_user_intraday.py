@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven import open_table, save_table, sql
-from sparkhaven.jobs.monitor.tables import list_tables, table_figures
+from sparkhaven.jobs.cli.reading.stats import list_tables, table_figures
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.io.fs import Fs

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.jobs.monitor.tables import table_figures
+from sparkhaven.jobs.cli.reading.stats import table_figures
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.findings import Report
 from sparkhaven.readers.checks.verify import verify

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkhaven.jobs.cli.reading.stats import table_figures
 from sparkhaven.jobs.monitor.storage import VolumeUse, disk_use
-from sparkhaven.jobs.monitor.tables import table_figures
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.format.parquet.manifest import decode_manifest

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sparkhaven import save_table
 from sparkhaven.jobs.cli.main import app
-from sparkhaven.jobs.monitor.tables import table_figures
+from sparkhaven.jobs.cli.reading.stats import table_figures
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file

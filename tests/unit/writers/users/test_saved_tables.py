@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven import open_table, save_table, sql
-from sparkhaven.jobs.monitor.tables import list_tables
+from sparkhaven.jobs.cli.reading.stats import list_tables
 from sparkhaven.store.errors import (
     CorruptFileError,
     FormatError,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.jobs.monitor.tables import list_tables, table_figures
+from sparkhaven.jobs.cli.reading.stats import list_tables, table_figures
 from sparkhaven.store.layout import TableName
 from tests.support.tables.small_tables import SmallTable
 
