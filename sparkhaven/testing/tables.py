@@ -167,7 +167,7 @@ def open_log(fs: Fs, layout: Layout, schema: TableSchema, stream: str) -> Stream
 def commit_splits(
     fs: Fs, layout: Layout, log: StreamLog, schema: TableSchema, splits: Sequence[Split], decode: Decode
 ) -> BatchOutcome:
-    """One batch by one task; nothing is synced."""
+    """One batch by one task. Nothing is synced."""
     table, state = TableName(schema.namespace, schema.name), log.state
     target = StreamTarget(layout, table, state.stream, schema, state.generation, CommitPolicy("none"))
 
