@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "delete": ("sparkhaven.jobs.cli.history.validation", "Removes the files of truncated dates."),
     "rewrite-column": ("sparkhaven.jobs.cli.history.rewrite", "Rewrites columns of history, as new generations."),
     "delete-rows": ("sparkhaven.jobs.cli.history.rewrite", "Deletes rows that match, from intraday and history."),
-    "export": ("sparkhaven.jobs.cli.history.export", "Exports a snapshot as a tree of Parquet files."),
+    "export": ("sparkhaven.jobs.cli.copies", "Exports a snapshot as a tree of Parquet files."),
     "import": (
         "sparkhaven.jobs.cli.history.import_rows",
         "Imports files, a Delta table or a SELECT into history.",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from demo.live.browser import program
+from sparkhaven.jobs.cli.reading.page import PageCache, serving
 from sparkhaven.jobs.monitor.page.document import SECTIONS, page
 from sparkhaven.jobs.monitor.page.pictures import Drawings
-from sparkhaven.jobs.monitor.page.server import PageCache, serving
 from tests.support.browser import HOW, Browser, browsing
 from tests.support.page_facts import facts, small_table
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from sparkhaven.jobs.cli.reading.page import PageCache, serving
 from sparkhaven.jobs.monitor.page.document import policy
-from sparkhaven.jobs.monitor.page.server import PageCache, serving
 from sparkhaven.store.errors import CorruptFileError, SettingsError
 from tests.support.html_tree import parse
 from tests.support.tables.small_tables import SmallTable
