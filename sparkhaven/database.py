@@ -26,7 +26,7 @@ from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root, writable_layout
 from sparkhaven.store.scan.selection import check_tier
-from sparkhaven.table import Progress, SnapshotKeywords, Table, silent
+from sparkhaven.table import Progress, SnapshotKeywords, Table, raised, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.dataframes.frames import ReadKeywords
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
     from sparkhaven.jobs.operations.comparing import ComparedTable
+    from sparkhaven.jobs.operations.history_dates import CleanedTable
     from sparkhaven.jobs.operations.recovering import Recovery
     from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
@@ -253,6 +254,31 @@ class Database:
         seconds = GRACE_S if grace is None else grace
         return drop_table(place, reason, clock=time.time, grace_s=seconds, dry_run=dry_run, note=on_progress)
 
+    def clean(self, name: str | None = None, *, dry_run: bool = False) -> list[CleanedTable]:
+        """Removes replaced generations of history, and files of dropped tables, as ``clean``.
+
+        Only once no reader can be using them.
+
+        Args:
+            name: Only this table, ``NS.T``. Default: all.
+            dry_run: Change nothing.
+
+        Returns:
+            For each table what was ``removed``, what is ``waiting`` in its grace period, or the record of its ``drop``.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            CorruptFileError: A record is damaged. The other tables were cleaned first.
+            LockLostError: A merge of a table is running. The other tables were cleaned first.
+
+        Example:
+            >>> [(str(done.table), len(done.removed)) for done in db.clean()]
+            [('Equity.Quote', 0), ('Equity.Trade', 0)]
+        """
+        from sparkhaven.jobs.operations.history_dates import clean_tables
+
+        return raised(list(clean_tables(writable_layout(self._root), name, dry_run=dry_run)))
+
     def partitions(self, namespace: str) -> list[Partition]:
         """The storage partitions of a namespace, as ``partitions list``.
 
@@ -400,11 +426,7 @@ class Database:
 
         layout = self._database()
         asked = ComparisonRequest(as_names(names) or (), every_row, epochs, named)
-        results = list(compare_roots(layout, local_path(other_root), asked, on_progress))
-        for done in results:
-            if done.error is not None:
-                raise done.error
-        return results
+        return raised(list(compare_roots(layout, local_path(other_root), asked, on_progress)))
 
     def recover(
         self,

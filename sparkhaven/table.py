@@ -449,6 +449,27 @@ class Table:
         """
         return self.metadata("schema_versions")
 
+    def symbols(self, dates: Names | None = None) -> pa.Table:
+        """The symbol tables of the newest snapshot, as ``symbols`` reports them. Reads these tables.
+
+        Args:
+            dates: Dates, and ranges ``A..B``. Default: all.
+
+        Returns:
+            A row for each column and date: locations, rows, entries, texts, duplicates, bytes, and what to do about it.
+
+        Raises:
+            TableNotFoundError: There is no such date.
+            CorruptFileError: A symbol table is damaged.
+
+        Example:
+            >>> db.table("Equity.Trade").symbols().select(["column", "ids", "duplicates"]).to_pylist()
+            [{'column': 'Sym', 'ids': 2, 'duplicates': 0}]
+        """
+        from sparkhaven.jobs.monitor.symbols import symbols_table
+
+        return symbols_table(self._place.fs, pinned_of(self.snapshot()), as_names(dates))
+
     def history(self, limit: int | None = None) -> pa.Table:
         """What was done with the table, the newest first: epochs of its streams, and merges of its dates.
 
@@ -555,7 +576,7 @@ class Table:
         run = HistoryRun("spark" if spark else "local", options.get("workers"), dry_run=dry_run, note=on_progress)
         job = MergeJob(place, schema, merging, run, days)
         values, _ = chosen_dates(job, choice, ask_zone=closed)
-        return _raised(list(merged_dates(job, values)))
+        return raised(list(merged_dates(job, values)))
 
     def merge_frame(
         self,
@@ -640,7 +661,7 @@ class Table:
             dry_run,
             on_progress,
         )
-        return _raised(list(validate_dates(self._place, _chosen(dates), run)))
+        return raised(list(validate_dates(self._place, _chosen(dates), run)))
 
     def truncate(
         self,
@@ -804,7 +825,7 @@ class Table:
         )
         run = HistoryRun("spark" if spark else "local", stop_on_error=True, dry_run=dry_run, note=on_progress)
         again = changes.get("again", False)
-        return _raised(list(rewrite_dates(self._writable(), wanted, _chosen(dates), run, again=again)))
+        return raised(list(rewrite_dates(self._writable(), wanted, _chosen(dates), run, again=again)))
 
     def undo(
         self, stream: str, epoch: int | Sequence[int], *, dry_run: bool = False, on_progress: Progress = silent
@@ -993,7 +1014,7 @@ class Table:
 
         place = self._writable()
         chosen = history_dates.merged_dates(place, _chosen(dates))
-        return _raised(list(history_dates.drop(place, chosen, reason, _run(dry_run, on_progress))))
+        return raised(list(history_dates.drop(place, chosen, reason, _run(dry_run, on_progress))))
 
     def expire_dates(
         self, keep: str, *, zone: str = "UTC", dry_run: bool = False, on_progress: Progress = silent
@@ -1021,7 +1042,7 @@ class Table:
 
         place = self._writable()
         old = history_dates.expired_dates(place, keep, zone)
-        return _raised(list(history_dates.drop(place, old, f"older than {keep}", _run(dry_run, on_progress))))
+        return raised(list(history_dates.drop(place, old, f"older than {keep}", _run(dry_run, on_progress))))
 
     def adopt_dates(
         self,
@@ -1053,7 +1074,7 @@ class Table:
         from sparkhaven.jobs.operations.history_dates import adopt
 
         choice = None if dates is None else _chosen(dates)
-        return _raised(list(adopt(self._writable(), choice, _run(dry_run, on_progress), accept_loss=accept_loss)))
+        return raised(list(adopt(self._writable(), choice, _run(dry_run, on_progress), accept_loss=accept_loss)))
 
     def move_dates(
         self,
@@ -1093,7 +1114,7 @@ class Table:
 
         place = self._writable()
         run = _run(dry_run, on_progress, workers, stop_on_error=stop_on_error)
-        return _raised(list(history_dates.move(place, history_dates.merged_dates(place, _chosen(dates)), to, run)))
+        return raised(list(history_dates.move(place, history_dates.merged_dates(place, _chosen(dates)), to, run)))
 
     def detach_dates(
         self, dates: Names, out: str | Path, *, dry_run: bool = False, on_progress: Progress = silent
@@ -1126,7 +1147,7 @@ class Table:
 
         place = self._writable()
         chosen = history_dates.merged_dates(place, _chosen(dates), detached=True)
-        return _raised(list(history_dates.detach(place, chosen, local_path(out), _run(dry_run, on_progress))))
+        return raised(list(history_dates.detach(place, chosen, local_path(out), _run(dry_run, on_progress))))
 
     def attach_dates(
         self, directory: str | Path, *, to: str | None = None, dry_run: bool = False, on_progress: Progress = silent
@@ -1156,7 +1177,7 @@ class Table:
         """
         from sparkhaven.jobs.operations.history_dates import attach
 
-        return _raised(list(attach(self._writable(), local_path(directory), to, _run(dry_run, on_progress))))
+        return raised(list(attach(self._writable(), local_path(directory), to, _run(dry_run, on_progress))))
 
     # copies
 
@@ -1236,7 +1257,7 @@ class Table:
     def _remove(self, phase: Phase, asked: IntradayRemoval, on_progress: Progress) -> list[DateRemoval]:
         from sparkhaven.jobs.operations.validating import remove_intraday
 
-        return _raised(list(remove_intraday(self._writable(), phase, asked, on_progress)))
+        return raised(list(remove_intraday(self._writable(), phase, asked, on_progress)))
 
     def _writable(self) -> TablePlace:
         require_writable(self._place.layout.root)
@@ -1262,8 +1283,8 @@ def _chosen(dates: Names) -> DateChoice:
     return parse_choice(as_names(dates))
 
 
-def _raised(results: list[Any]) -> list[Any]:
-    """The results of dates, unless one has an error: the first is raised."""
+def raised(results: list[Any]) -> list[Any]:
+    """The results of dates or tables, unless one has an error: the first is raised."""
     for result in results:
         if result.error is not None:
             raise as_ours(result.error)

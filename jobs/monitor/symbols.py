@@ -30,6 +30,12 @@ NEARLY_FULL = 58  # of the 64 texts of a set
 OFTEN_MORE = 3.0  # entries per date: then a column may hold ids or times
 MOST_BYTES = 64 << 20
 SYM = ".sym"
+SHOWN = {
+    **dict.fromkeys(("column", "date"), pa.string()),
+    **dict.fromkeys(("locations", "rows", "ids", "distinct", "duplicates", "bytes"), pa.int64()),
+    "advice": pa.string(),
+}
+"""What is shown of ``SymbolUse``, and its types in Arrow."""
 
 
 def _too_rare(rows: int, ids: int) -> str | None:
@@ -135,8 +141,7 @@ class SymbolUse:
     in_history: bool = False
 
     def to_json(self) -> dict[str, object]:
-        shown = ("column", "date", "locations", "rows", "ids", "distinct", "duplicates", "bytes")
-        return {name: getattr(self, name) for name in shown} | {"advice": self.advice}
+        return {name: getattr(self, name) for name in SHOWN}
 
     @property
     def advice(self) -> str | None:
@@ -158,6 +163,11 @@ def symbol_use(fs: Fs, table: PinnedTable, dates: Sequence[str] | None = None) -
     for column in table.schema.stored:
         if {Storage.SYMBOL, Storage.SET}.intersection((column.storage, *(form.storage for form in column.forms))):
             yield from _of_column(fs, column, slices)
+
+
+def symbols_table(fs: Fs, table: PinnedTable, dates: Sequence[str] | None = None) -> pa.Table:
+    """What ``symbol_use`` finds, as an Arrow table."""
+    return pa.Table.from_pylist([use.to_json() for use in symbol_use(fs, table, dates)], pa.schema([*SHOWN.items()]))
 
 
 def _of_column(fs: Fs, column: Column, slices: Iterable[Slice]) -> Iterator[SymbolUse]:

@@ -1,4 +1,4 @@
-"""Dates of history as wholes: dropped, adopted, moved, detached and attached."""
+"""Dates of history as wholes: dropped, adopted, moved, detached and attached; and files that nothing reads removed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from sparkhaven.ingest.settings.base_model import parse_period
 from sparkhaven.jobs.date_choice import DateChoice, end_of, zone_named
 from sparkhaven.jobs.session.spark_or_local import HistoryRun
 from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import Layout, TableName
+from sparkhaven.store.merges.dropped_tables import TableDrop, doomed, dropped_tables
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
-from sparkhaven.store.schema.deployed.deploy import load_deployed
+from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.writers.merge.adoption import AdoptedDate, adopt_dates
+from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import DroppedDate, drop_history
+from sparkhaven.writers.removal.table_removal import finish_drop
 from sparkhaven.writers.transfer.date_copies import DateCopies, RelocatedDate, move_dates
 from sparkhaven.writers.transfer.detached_dates import attach_dates, detach_dates, detached_below, missing_parts
 from sparkhaven.writers.transfer.extended import follow
@@ -123,6 +128,56 @@ def attach(place: TablePlace, directory: Path, partition: str | None, run: Histo
     for date, failure in missing:
         yield HistoryDate.of(date, failure)
     _followed(place, run)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedTable:
+    """What was removed of a table, or with a dry run would be: ``removed`` generations of history.
+
+    ``waiting``: those in their grace period. ``drop``: of a dropped table its record. ``error``: why it failed.
+    """
+
+    table: TableName
+    removed: tuple[Replaced, ...] = ()
+    waiting: tuple[Replaced, ...] = ()
+    drop: TableDrop | None = None
+    error: SparkhavenError | None = None
+
+
+def clean_tables(layout: Layout, name: str | None, *, dry_run: bool = False) -> Iterator[CleanedTable]:
+    """Removes replaced generations of history, and files of dropped tables, once no reader can be using them.
+
+    ``name``: only of this table. An error of one does not stop the others. TableNotFoundError: there is no such table.
+    """
+    fs, named = Fs(), None if name is None else TableName.parse(name)
+    dropped, deployed = dropped_tables(fs, layout), deployed_tables(fs, layout)
+    for table in dropped if named is None else [named]:
+        try:
+            drop = _finished_drop(TablePlace(fs, layout, table), dry_run=dry_run)
+        except SparkhavenError as error:
+            yield CleanedTable(table, error=error)
+        else:
+            if drop is not None:
+                yield CleanedTable(table, drop=drop)
+    if named is not None:
+        if named in dropped and named not in deployed:
+            return
+        load_deployed(TablePlace(fs, layout, named))
+    for table in deployed if named is None else [named]:
+        try:
+            removed, waiting = clean(TablePlace(fs, layout, table), time.time, dry_run=dry_run)
+        except SparkhavenError as error:
+            yield CleanedTable(table, error=error)
+        else:
+            yield CleanedTable(table, tuple(removed), tuple(waiting))
+
+
+def _finished_drop(place: TablePlace, *, dry_run: bool) -> TableDrop | None:
+    """Goes on with the drop of a table; None: it is not dropped, or was created again since."""
+    found = doomed(place)
+    if found is None or place.fs.stat(place.schema) is not None:
+        return None
+    return found if dry_run else finish_drop(place, found, clock=time.time)
 
 
 def _followed(place: TablePlace, run: HistoryRun) -> None:

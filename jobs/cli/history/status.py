@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -12,15 +11,16 @@ from sparkhaven.jobs.cli.context import CliContext, report
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, TableArgument, YesOption, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.monitor.dates import DateStatus, DateValidation, table_status
+from sparkhaven.jobs.operations.history_dates import CleanedTable, clean_tables
 from sparkhaven.store.errors import SettingsError, SparkhavenError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.merges.dropped_tables import DropPhase, TableDrop, doomed, drop_path, dropped_tables
+from sparkhaven.store.merges.dropped_tables import DropPhase, TableDrop, drop_path
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed, user_tables
+from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
-from sparkhaven.writers.removal.table_removal import drop_table, due_s, finish_drop
+from sparkhaven.writers.merge.publish.replaced_files import Replaced
+from sparkhaven.writers.removal.table_removal import drop_table, due_s
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,10 @@ def register(app: typer.Typer) -> None:
 
 def show_status(cli: CliContext, fs: Fs, layout: Layout, name: str | None) -> None:
     """Prints totals and a line for every unfinished date, with ``-v`` for all."""
-    for table_name in _tables(fs, layout, name, user_tables):
+    names = user_tables(fs, layout) if name is None else [TableName.parse(name)]
+    if name is not None:
+        load_deployed(TablePlace(fs, layout, names[0]))
+    for table_name in names:
         try:
             dates = table_status(TablePlace(fs, layout, table_name), time.time())
         except SparkhavenError as error:  # report the other tables all the same
@@ -103,53 +106,27 @@ def clean_command(cli: CliContext, name: AnyTableArgument = None, dry_run: DryRu
 
     Only once no reader can be using them. The same for files of dropped tables.
     """
-    fs, layout = Fs(), cli.database()
-    _finish_drops(cli, fs, layout, name, dry_run=dry_run)
-    dropped = set(dropped_tables(fs, layout))
-    if name is not None and TableName.parse(name) in dropped - set(deployed_tables(fs, layout)):
-        return
-    for table_name in _tables(fs, layout, name, deployed_tables):
-        try:
-            gone, later = clean(TablePlace(fs, layout, table_name), time.time, dry_run=dry_run)
-        except SparkhavenError as error:
-            cli.code = report(cli, error, table=str(table_name))
-            continue
-        lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
-        size = sum(old.size for old in gone)
-        verb = "would remove" if dry_run else "removed"
-        text = (
-            f"{verb} {counted(len(gone), 'replaced location')}, {counted(size, 'byte')}. In grace period: {len(later)}"
-        )
-        lines = [f"{table_name}: {text}", *(f"  {old.path}" for old in gone)]
-        lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
-        cli.result({"table": str(table_name), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
+    layout = cli.database()
+    for done in clean_tables(layout, name, dry_run=dry_run):
+        if done.error is not None:
+            cli.code = report(cli, done.error, table=str(done.table))
+        elif done.drop is not None:
+            place, waits = TablePlace(Fs(), layout, done.table), due_s(done.drop, time.time())
+            record = {**drop_json(place, done.drop, waits), "dry_run": dry_run}
+            cli.result(record, drop_line(done.drop, waits, dry_run=dry_run))
+        else:
+            _show_cleaned(cli, done, dry_run=dry_run)
 
 
-def _finish_drops(cli: CliContext, fs: Fs, layout: Layout, name: str | None, *, dry_run: bool) -> None:
-    """Removes the files of dropped tables whose grace period is over."""
-    for table_name in dropped_tables(fs, layout) if name is None else [TableName.parse(name)]:
-        place = TablePlace(fs, layout, table_name)
-        try:
-            drop = doomed(place)
-            if drop is None or fs.stat(place.schema) is not None:
-                continue
-            if not dry_run:
-                drop = finish_drop(place, drop, clock=time.time)
-        except SparkhavenError as error:
-            cli.code = report(cli, error, table=str(table_name))
-            continue
-        waits = due_s(drop, time.time())
-        cli.result({**drop_json(place, drop, waits), "dry_run": dry_run}, drop_line(drop, waits, dry_run=dry_run))
-
-
-def _tables(
-    fs: Fs, layout: Layout, name: str | None, all_tables: Callable[[Fs, Layout], list[TableName]]
-) -> list[TableName]:
-    if name is None:
-        return all_tables(fs, layout)
-    table_name = TableName.parse(name)
-    load_deployed(TablePlace(fs, layout, table_name))
-    return [table_name]
+def _show_cleaned(cli: CliContext, done: CleanedTable, *, dry_run: bool) -> None:
+    gone, later = done.removed, done.waiting
+    lists = {"removed": [_replaced(old) for old in gone], "waiting": [_replaced(old) for old in later]}
+    size = sum(old.size for old in gone)
+    verb = "would remove" if dry_run else "removed"
+    text = f"{verb} {counted(len(gone), 'replaced location')}, {counted(size, 'byte')}. In grace period: {len(later)}"
+    lines = [f"{done.table}: {text}", *(f"  {old.path}" for old in gone)]
+    lines += [f"  {old.path}: in {old.due_s:.0f} s" for old in later]
+    cli.result({"table": str(done.table), "dry_run": dry_run, "bytes": size, **lists}, "\n".join(lines))
 
 
 def drop(

@@ -127,7 +127,7 @@ METHODS = {"Database", "Table"}
 READ_BY = {"metadata", "epochs", "streams", "locations", "dates", "files", "merges", "validations", "rejected"}
 READ_BY |= {"schema_versions", "history", "snapshot", "to_arrow", "to_batches", "to_pandas", "head", "to_spark", "name"}
 READ_BY |= {"root", "schema", "tables", "table", "namespaces", "sql", "doctor", "snapshot_to", "export", "validate"}
-READ_BY |= {"compare", "partitions", "recover", "verify"}  # recover: in copies it only reports
+READ_BY |= {"compare", "partitions", "recover", "symbols", "verify"}  # recover: in copies it only reports
 CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.append": lambda root: table(root).append({"A": [1]}, "s", internal={"fixed": "a"}, value={"fixed": OLD}),
     "Table.merge": lambda root: table(root).merge(OLD),
@@ -149,6 +149,7 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "Table.attach_dates": lambda root: table(root).attach_dates(root.parent / "tape"),
     "Database.create_table": lambda root: sparkhaven.Database(root).create_table(b"<Table/>"),
     "Database.drop_table": lambda root: sparkhaven.Database(root).drop_table(TABLE),
+    "Database.clean": lambda root: sparkhaven.Database(root).clean(),
     "Database.add_partition": lambda root: sparkhaven.Database(root).add_partition("NS", "7"),
     "Database.roll_partitions": lambda root: sparkhaven.Database(root).roll_partitions("NS"),
     "Database.restore": lambda root: sparkhaven.Database(root).restore(root / "nothing"),

@@ -12,6 +12,7 @@ import sparkhaven
 from tests.support.command_tree import command_of, commands
 
 METHODS = {
+    "clean": "Database.clean",
     "compare": "Database.compare",
     "dates adopt": "Table.adopt_dates",
     "dates attach": "Table.attach_dates",
@@ -45,6 +46,7 @@ METHODS = {
     "stats": "Table.metadata",
     "streams list": "Table.streams",
     "streams remove": "Table.remove_stream",
+    "symbols": "Table.symbols",
     "tables": "Database.tables",
     "truncate": "Table.truncate",
     "validate": "Table.validate",
@@ -57,8 +59,8 @@ WITHOUT = {
     *("checkpoint repair", "class-archive", "ingest", "inspect", "jars", "mirror", "page", "serve"),
     *("schema check", "schema diff", "schema from-tbl", "schema infer", "schema new"),
     # to come
-    *("clean", "epochs show", "import", "metadata list", "metadata update", "metadata validate"),
-    *("schema show", "scrub", "symbols"),
+    *("epochs show", "import", "metadata list", "metadata update", "metadata validate"),
+    *("schema show", "scrub"),
 }
 SHOWN = {"yes", "limit", "out", "vertical", "show_all"}  # what is asked of people, and shown to them
 RENAMED = {
