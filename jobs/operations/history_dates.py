@@ -174,10 +174,10 @@ def clean_tables(layout: Layout, name: str | None, *, dry_run: bool = False) -> 
 
 def _finished_drop(place: TablePlace, *, dry_run: bool) -> TableDrop | None:
     """Goes on with the drop of a table; None: it is not dropped, or was created again since."""
-    found = doomed(place)
-    if found is None or place.fs.stat(place.schema) is not None:
+    drop = doomed(place)
+    if drop is None or place.fs.stat(place.schema) is not None:
         return None
-    return found if dry_run else finish_drop(place, found, clock=time.time)
+    return drop if dry_run else finish_drop(place, drop, clock=time.time)
 
 
 def _followed(place: TablePlace, run: HistoryRun) -> None:
