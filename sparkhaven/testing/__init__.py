@@ -34,7 +34,7 @@ _ON_USE = {
     "FeedContract": "feed_contract",
     "PlannedFeedCase": "planned_contract",
     "PlannedFeedContract": "planned_contract",
-    "Row": "feed_rows",
+    "Row": "feed_contract",
 }
 
 
