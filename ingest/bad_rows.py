@@ -29,8 +29,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, unexpec
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, joined_rows
 from sparkhaven.store.epochs.state.log_values import ABSENT, ABSENT_FIELDS, IGNORED, UNKNOWN_FIELDS, LastMessage
 from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import REJECTED
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason
 from sparkhaven.store.source_rows import SourceRows
 
 MAX_VALUE = 1024  # bytes of a value in messages and in quarantine

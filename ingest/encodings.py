@@ -14,7 +14,7 @@ from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow
 from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import FeedError
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 ENCODINGS = {
     UTF8: UTF8,

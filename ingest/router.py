@@ -28,7 +28,7 @@ from sparkhaven.ingest.values.zones import ZoneTable, zone_table
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError
 from sparkhaven.store.instants import NS_PER_SECOND, UNIT_NS
 from sparkhaven.store.layout import LocationKey, encode_internal
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.model import Column, Storage
 

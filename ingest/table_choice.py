@@ -19,7 +19,7 @@ from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
 from sparkhaven.store.errors import listed
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
 

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import pyarrow as pa
 
 from sparkhaven.jobs.settings.keywords import Names, as_names, keyword_calls, refuse_keywords
-from sparkhaven.readers.arrow.opening import known_tables, require_table
-from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
+from sparkhaven.readers.arrow.opening import Opening, feed_positions, known_tables, open_together, require_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.argument_types import checked, checked_calls
-from sparkhaven.store.errors import TableNotFoundError, near
+from sparkhaven.store.errors import TableNotFoundError, as_storage_errors, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy, require_database
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root, writable_layout
 from sparkhaven.store.scan.selection import check_tier

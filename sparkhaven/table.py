@@ -15,9 +15,9 @@ from sparkhaven.jobs.settings.keywords import Names, as_names, keyword_calls, re
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.snapshot import Snapshot, pinned_of
 from sparkhaven.store.argument_types import checked_calls, refuse_type
+from sparkhaven.store.errors import as_ours
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import require_writable
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import ChecksumVerify
 from sparkhaven.store.scan.selection import check_tier

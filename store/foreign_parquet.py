@@ -34,9 +34,9 @@ from sparkhaven.store.conversions.hybrid_calendar import (
     in_todays_calendar,
     rows_with,
 )
-from sparkhaven.store.delta.columns import MappedField
+from sparkhaven.store.delta.snapshot import MappedField
 from sparkhaven.store.format.parquet.footer import checked_chunks
-from sparkhaven.store.io.seekable import Seekable
+from sparkhaven.store.io.open_files import Seekable
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,10 @@ from sparkhaven.store.errors import InvalidNameError, SettingsError
 INTERNAL_NAMESPACE = "SparkhavenInternal"  # of the log tables
 USER_INTRADAY = "SPARKHAVEN_USER_INTRADAY"  # the setting that names the directory of intraday data of user tables
 MAX_NAME = 200  # bytes; leaves room for suffixes below the 255 of common file systems
+PARQUET = "table.parquet"  # a location in Parquet format: its rows, and indexes beside them
+SIDECARS = ".dh_metadata/indexes"
+INDEX = "Index-"
+ROW_SET, BEGIN, END = "dh_row_set", "dh_begin_pos", "dh_end_pos"  # columns of an index in Parquet format
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 _GENERATION = re.compile(r"(\.[gs][0-9]+)+\Z")
@@ -308,3 +312,21 @@ class Layout:
     def requeues(self, table: TableName, stream: str) -> Path:
         """Files of requeued rows; empty except for an interrupted requeue."""
         return self.root / ".requeue" / str(table) / stream
+
+
+def in_parquet(files: Collection[str]) -> bool:
+    """Whether the rows of a location with these committed files are read from ``table.parquet``.
+
+    Where column files lie beside it, they are read, and ``table.parquet`` is for others.
+    """
+    return PARQUET in files and not any(name.endswith(".dat") for name in files)
+
+
+def sidecar_of(columns: tuple[str, ...]) -> str:
+    """Path of the index over some columns that Deephaven's Parquet reader takes."""
+    name = ",".join(columns)
+    return f"{SIDECARS}/{name}/index_{name}_{PARQUET}"
+
+
+def index_of(columns: tuple[str, ...]) -> str:
+    return INDEX + ",".join(columns)

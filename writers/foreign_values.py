@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.coded_arrays import coded_array, takes_elements
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
     PARTITION,
@@ -28,10 +27,10 @@ from sparkhaven.store.conversions.conversion_table import (
     rule,
     source_of,
 )
-from sparkhaven.store.conversions.number_arrays import plain
+from sparkhaven.store.conversions.number_arrays import coded_array, plain, takes_elements
 from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError
 from sparkhaven.store.format.column.charset import unencodable
-from sparkhaven.store.format.column.fixed import sentinels
+from sparkhaven.store.format.column.codecs import sentinels
 from sparkhaven.store.format.column.prefix import charset_of
 from sparkhaven.store.instants import day_text, parse_instant, timestamp_text
 from sparkhaven.store.layout import check_partition

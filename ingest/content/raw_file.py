@@ -27,7 +27,7 @@ from sparkhaven.ingest.content.packing import (
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.io.seekable import Seekable
+from sparkhaven.store.io.open_files import Seekable
 
 CHUNK = 1 << 20
 TAIL = 1 << 16  # bytes that are looked at for the last line end of a piece

@@ -35,7 +35,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows, left_over, merge_rows
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import conversion_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, rule
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 Record = TypeVar("Record")
 SHOWN_BYTES = 256

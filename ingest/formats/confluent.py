@@ -19,7 +19,7 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_rows import TypedRows
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 HEAD = struct.Struct(">bI")
 LIKELY_IDS = 1 << 24  # a payload whose first bytes say a larger id is something else

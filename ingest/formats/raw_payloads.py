@@ -25,7 +25,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows, merge_rows, no_column
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.instants import UNIT_NS
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 

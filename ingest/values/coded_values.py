@@ -20,12 +20,12 @@ from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
 from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.wire_values import Moment, MomentKind
-from sparkhaven.store.conversions.coded_arrays import coded_array
 from sparkhaven.store.conversions.conversion_table import Group, source_of
+from sparkhaven.store.conversions.number_arrays import coded_array
 from sparkhaven.store.instants import DAY_NS, UNIT_NS
-from sparkhaven.store.native.blobs import unstorable_values
+from sparkhaven.store.native.codings import unstorable_values
 from sparkhaven.store.native.json_lists import BASE64, byte_values
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.codings.byte_array import is_bytes
 from sparkhaven.store.types.codings.coding import Coding, Unfit, UnfitError
 from sparkhaven.store.types.datatypes import data_type

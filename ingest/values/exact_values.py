@@ -45,7 +45,7 @@ from sparkhaven.ingest.values.refusals import Refusal, Value
 from sparkhaven.ingest.values.text_forms import clean, words
 from sparkhaven.ingest.values.wire_values import Moment
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.datatypes import CHAR_NULL, DOUBLE_NULL, FLOAT_NULL
 
 PYTHON_CHARSETS = {

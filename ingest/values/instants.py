@@ -22,7 +22,7 @@ from sparkhaven.ingest.values.arrow_columns import Typed, either, some
 from sparkhaven.ingest.values.refusals import OutOfRange, Refusal, Value, out_of_range
 from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, days_of
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.codings.local_date import FIRST_DAY, LAST_DAY
 from sparkhaven.store.types.datatypes import LONG_NULL, data_type
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.system_errors import ours
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.errors import SparkhavenError, ours
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 MOST_WORDS = 300  # characters of an exception
 Decoded = TypeVar("Decoded")

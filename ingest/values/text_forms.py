@@ -15,7 +15,7 @@ from sparkhaven.ingest.spec.stream_spec import Target, TextForm
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, mask_of, some
 from sparkhaven.ingest.values.date_patterns import date_pattern
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 NUMBERS = frozenset({"byte", "short", "int", "long", "float", "double", "BigDecimal", "BigInteger"})
 DATED = ("Instant", "LocalDate", "LocalTime")  # types with a pattern

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.instants import DAY_NS, clock_text, day_text
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 MomentKind = Literal["instant", "local time", "date", "time of day"]
 

@@ -41,13 +41,14 @@ from sparkhaven.store.errors import (
     HistoryWarning,
     SettingsError,
     SparkhavenError,
+    as_ours,
     missing_extra,
+    ours,
 )
-from sparkhaven.store.framing.canonical import finite
+from sparkhaven.store.framing import finite
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy, is_database, is_writable, require_database, require_writable
-from sparkhaven.store.io.system_errors import as_ours, ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root
 

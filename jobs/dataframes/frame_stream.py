@@ -20,9 +20,8 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.state.commit_policy import Retention
-from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.errors import SettingsError, SparkhavenError, as_ours
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, require_writable

@@ -17,8 +17,7 @@ from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.jobs.settings.keywords import refuse_keywords
 from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
-from sparkhaven.readers.spark.option_texts import option_text
-from sparkhaven.readers.spark.options import read_options
+from sparkhaven.readers.spark.options import option_text, read_options
 from sparkhaven.store.argument_types import checked
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.gc_pause import gc_paused

@@ -19,9 +19,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from sparkhaven.jobs.settings.source_options import UserOptions, user_options
 from sparkhaven.readers.spark.releases import message_first
-from sparkhaven.store.errors import StorageError
+from sparkhaven.store.errors import StorageError, as_storage_errors
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace, writable_layout
 from sparkhaven.writers.users.save import INTERNAL, SaveOptions, save_rows

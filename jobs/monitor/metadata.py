@@ -16,7 +16,7 @@ from sparkhaven.jobs.monitor.rejected import find
 from sparkhaven.jobs.monitor.schema_versions import schema_versions
 from sparkhaven.jobs.monitor.storage import committed_bytes, pinned_locations, volume_of
 from sparkhaven.jobs.monitor.streams import table_streams
-from sparkhaven.store.epochs.files.failure_note import StreamFailure
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams
 from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace

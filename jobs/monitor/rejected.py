@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.delta.log import is_table
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError

@@ -17,8 +17,7 @@ from sparkhaven.store.merges.history import load_history as load_merges
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, load_history
-from sparkhaven.store.schema.deployed.history import Retired, Version, retired_columns
-from sparkhaven.store.schema.deployed.numbering import recorded_schema
+from sparkhaven.store.schema.deployed.history import Retired, Version, recorded_schema, retired_columns
 from sparkhaven.store.schema.deployed.schema_changes import SchemaChange, compare
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from sparkhaven.jobs.monitor.epochs import counts_of, rates
-from sparkhaven.store.epochs.files.failure_note import SUFFIX, StreamFailure, failed_streams, read_failure
 from sparkhaven.store.epochs.files.lock import lock_owner
+from sparkhaven.store.epochs.files.stream_notes import FAILED, StreamFailure, failed_streams, read_failure
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import REST
-from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in
-from sparkhaven.store.epochs.state.position_kinds import PositionKind, source_of
+from sparkhaven.store.epochs.state.log_values import PositionKind, absent_in, ignored_in, source_of
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
@@ -74,7 +73,7 @@ def table_streams(place: TablePlace) -> list[StreamFacts]:
 def streams_with_files(place: TablePlace) -> set[str]:
     """Streams with files beside a log, whether or not that is there."""
     names = [name for name in place.fs.names(place.streams) if not name.startswith(".")]
-    suffixes = (*REST, SUFFIX, ".lock")
+    suffixes = (*REST, FAILED, ".lock")
     return {name.removesuffix(suffix) for name in names for suffix in suffixes if name.endswith(suffix)}
 
 

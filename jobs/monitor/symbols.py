@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sparkhaven.jobs.monitor.storage import INTRADAY, by_date
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.plain_texts import WIDTH
+from sparkhaven.store.format.column.charset import WIDTH
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import committed_column

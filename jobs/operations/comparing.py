@@ -8,8 +8,13 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.compare.epoch_range import EpochRange, added_rows
-from sparkhaven.readers.compare.table_comparison import TableComparison, compare_epochs, compare_tables
+from sparkhaven.readers.compare.table_comparison import (
+    EpochRange,
+    TableComparison,
+    added_rows,
+    compare_epochs,
+    compare_tables,
+)
 from sparkhaven.store.errors import SettingsError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import require_database

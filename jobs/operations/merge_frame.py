@@ -19,10 +19,9 @@ from sparkhaven.jobs.operations.merging import MergeKeywords, merge_options
 from sparkhaven.jobs.session.interpreter import refuse_remote, settle_interpreter
 from sparkhaven.jobs.settings.keywords import Names, as_names, refuse_keywords
 from sparkhaven.store.argument_types import checked
-from sparkhaven.store.errors import CommitError, MergeError, SparkhavenError
+from sparkhaven.store.errors import CommitError, MergeError, SparkhavenError, as_storage_errors
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace, writable_layout

@@ -45,15 +45,13 @@ from sparkhaven.jobs.streams.stream import open_stream
 from sparkhaven.jobs.streams.stream_run import StreamRun, settle
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
-from sparkhaven.store.epochs.state.position_kinds import REQUEUED
+from sparkhaven.store.epochs.state.log_values import REQUEUED, OffsetRange, Split
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import NOW, TableSchema
 from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache

@@ -21,7 +21,7 @@ from sparkhaven.store.epochs.recovery.recover import RecoveryReport, preview_rec
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, set_aside
 from sparkhaven.store.epochs.recovery.survey import StreamSurvey, find
 from sparkhaven.store.epochs.recovery.witnesses import require_stream, streams_without_log
-from sparkhaven.store.epochs.state.position_kinds import VERSIONS, packed
+from sparkhaven.store.epochs.state.log_values import VERSIONS, packed
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, SettingsError, SparkhavenError, TableNotFoundError, counted
 from sparkhaven.store.instants import NS_PER_SECOND

@@ -12,8 +12,11 @@ from typing import Any
 
 from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
 from sparkhaven.jobs.settings.stream_model import BadRowsModel
-from sparkhaven.readers.spark.option_texts import (
+from sparkhaven.readers.spark.options import (
+    BATCH,
+    COMMON,
     SAVE,
+    STREAM,
     WHERE,
     given_texts,
     json_object,
@@ -23,7 +26,6 @@ from sparkhaven.readers.spark.option_texts import (
     truth,
     whole_number,
 )
-from sparkhaven.readers.spark.options import BATCH, COMMON, STREAM
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import TableName

@@ -16,7 +16,7 @@ from sparkhaven.store.errors import SchemaChangeError, SettingsError, Sparkhaven
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.store.scan.filled_columns import filled
+from sparkhaven.store.scan.column_file import filled
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
 from sparkhaven.store.schema.deployed.deploy import Deployment, deployment, load_deployed
 from sparkhaven.store.schema.deployed.schema_changes import ADDITIONS, Consent

@@ -40,14 +40,13 @@ from sparkhaven.jobs.streams.stream import (
 )
 from sparkhaven.jobs.streams.stream_group import Reminders, StreamGroup, fed_places, grouped, whole_files
 from sparkhaven.jobs.streams.stream_run import StreamRun
-from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
+from sparkhaven.store.epochs.files.stream_notes import clear_failure, note_failure
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import CommitError, SparkhavenError, TableNotFoundError
+from sparkhaven.store.errors import CommitError, SparkhavenError, TableNotFoundError, as_ours
 from sparkhaven.store.gc_pause import LongRun
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.batch.stream_batches import StreamTotals

@@ -30,7 +30,7 @@ from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, total_
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
 from sparkhaven.jobs.streams.stream_group import StreamGroup, keep_running, left_tables
 from sparkhaven.jobs.streams.stream_run import DataWarnings, ErrorBudget, StreamRun, catch_up, quarantine_of, settle
-from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
+from sparkhaven.store.epochs.files.stream_notes import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.commit_policy import Retention

@@ -18,11 +18,9 @@ from typing import Protocol, TypeVar
 from sparkhaven.jobs.settings.stream_file import NotStarted, StreamSettings, name_stream
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
-from sparkhaven.store.epochs.state.joint_positions import furthest_back
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.errors import EXIT_RETRY, LockLostError
+from sparkhaven.store.epochs.state.replay import StreamState, furthest_back
+from sparkhaven.store.errors import EXIT_RETRY, LockLostError, ours
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import ours
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import user_tables

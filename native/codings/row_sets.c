@@ -1,5 +1,5 @@
 /* Sets of rows as lists of commands: a byte with the command and the size of its number, most significant byte first.
- * store/types/codings/row_ranges_codec.py has the table. */
+ * store/types/codings/row_set.py has the table. */
 #include "codings/codings.h"
 #include "codings/entries.h"
 

@@ -1,8 +1,8 @@
 """The rows of a pinned snapshot: which ranges a read opens, and their values as Arrow arrays.
 
-``readers.arrow.snapshot`` is what users have of it.
-
-Where the rows lie that match a condition: by location, with their numbers.
+``readers.arrow.snapshot`` is what users have of it. ``matching_rows`` says where the rows lie that match a condition:
+by location, with their numbers. A ``PinnedUserTable`` has the rows of a user table as they were when it was opened;
+later saves do not change them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,28 +21,38 @@ from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.errors import HistoryWarning, SchemaMismatchError, SnapshotMovedError, near
+from sparkhaven.store.errors import (
+    CorruptFileError,
+    HistoryWarning,
+    SchemaMismatchError,
+    SnapshotMovedError,
+    TableNotFoundError,
+    as_storage_errors,
+    near,
+)
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
 from sparkhaven.store.expressions.predicate.nodes import lookup_of
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.history_pins import HistoryPin
 from sparkhaven.store.scan.location_files import LocationFiles
-from sparkhaven.store.scan.narrowing import Filter, settled
+from sparkhaven.store.scan.narrowing import Filter, kept_slices, settled
 from sparkhaven.store.scan.ranges import ReadPlan, Snapshot, make_plan
 from sparkhaven.store.scan.seen_history import remarks
-from sparkhaven.store.scan.selection import Selection, check_tier
+from sparkhaven.store.scan.selection import Selection, check_tier, refuse_unknown_values
 from sparkhaven.store.scan.slices import Slice
+from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column, TableSchema
-from sparkhaven.store.types.null_char import has_other_null
+from sparkhaven.store.types.null_char import has_other_null, with_null_char
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
+from sparkhaven.store.users.user_table import CommittedRows, UserTable, intraday_location, load_user_table, splayed_of
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17
 REMEMBERED = 256  # conditions of a table that are not parsed again
 Names = str | Iterable[str]
+LOOKS = 5  # at the directory of a splayed table that is replaced meanwhile
 
 
 class PinnedTable:
@@ -329,3 +341,107 @@ def matching_rows(pinned: PinnedTable, slices: Iterable[Slice], where: Predicate
         if chosen:
             starts, stops = (np.concatenate([getattr(part, end) for part in chosen]) for end in ("starts", "stops"))
             yield slice_, RowRanges.joined(starts, stops)
+
+
+class PinnedUserTable(PinnedTable):
+    """The state of a user table after one save. It pickles.
+
+    What was saved stands for tier ``history``. Dates that no save has come from the directory of intraday data.
+
+    A read is a SnapshotMovedError where the rows were replaced long ago, and their files are gone.
+    """
+
+    def __init__(
+        self, place: TablePlace, user: UserTable, checks: Checks | None = None, null_char: int = CHAR_NULL
+    ) -> None:
+        super().__init__(place, Snapshot(place.table, with_null_char(user.schema, null_char), ()), (), checks)
+        self.user, self.null_char = user, null_char
+
+    def with_checks(self, checks: Checks | None) -> PinnedTable:
+        return PinnedUserTable(self._place, self.user, checks, self.null_char)
+
+    def narrowed(self, slices: Iterable[Slice]) -> PinnedTable:
+        return self
+
+    def detached(self) -> PinnedTable:
+        return self
+
+    @property
+    def set_aside(self) -> list[SetAside]:
+        return []
+
+    def _plan(self, selection: Selection, tier: str, where: Filter | None) -> ReadPlan:
+        table, places = self.snapshot.table, [*self._locations(check_tier(tier))]
+        values = {key.value for _, key, _ in places if key.value}
+        every = {key.value for key in (*self.user.locations, *self.user.intraday) if key.value}
+        refuse_unknown_values(table, selection, check_tier(tier), values, every)
+        sources = {key.internal for _, key, _ in places if key.internal}
+        for wanted in selection.sources or ():
+            if not any(Selection.of(None, wanted).takes_source(source) for source in sources):
+                raise TableNotFoundError(
+                    f"{table} has no source {wanted!r}", expected=near(wanted, sources), found=wanted
+                )
+        slices = [
+            Slice(part, None, key, str(self._directory(part, key)), 0, held.rows, held.rows, held.files, {})
+            for part, key, held in sorted(places, key=lambda place: (place[1].value, place[1].internal))
+            if held.rows and selection.takes_value(key.value) and selection.takes_source(key.internal)
+        ]
+        kept = kept_slices(self.schema, slices, where)
+        return ReadPlan(tuple(kept), sum(slice_.count for slice_ in kept))
+
+    def _locations(self, tier: str) -> Iterator[tuple[Literal["intraday", "history"], LocationKey, CommittedRows]]:
+        """The locations of a tier, those of all with each row once."""
+        if tier != "intraday":
+            yield from (("history", key, held) for key, held in self.user.locations.items())
+        if tier != "history":
+            intraday = self.user.intraday if tier == "intraday" else self.user.unsaved
+            yield from (("intraday", key, held) for key, held in intraday.items())
+
+    def _directory(self, tier: str, key: LocationKey) -> Path:
+        if tier == "intraday":
+            return intraday_location(self._place, key)
+        return self._place.splayed if self.user.splayed else self._place.user_location(key)
+
+    def _reader(
+        self,
+        slice_: Slice,
+        shown: Sequence[Column],
+        filtered: Sequence[Column],
+        values: PartitionValues,
+        pin: Pin | None,
+        *,
+        later: bool,
+    ) -> SliceReader:
+        """A reader that has opened all its files, those of the directory that was pinned."""
+        files = LocationFiles(self._place.fs, self._checks, kept=0)  # a later save may take the place of these
+        for _ in range(LOOKS):
+            directory = splayed_of(self._place, self.user.since) if self.user.splayed else slice_.directory
+            if directory is None:
+                break
+            placed = replace(slice_, path=str(directory))
+            reader = SliceReader(files, placed, shown, filtered, values, pin, later=later)
+            try:
+                reader.open()
+            except (CorruptFileError, FileNotFoundError):
+                if self._place.fs.stat(directory) is None:
+                    continue
+                if not self.user.splayed or splayed_of(self._place, self.user.since) == directory:
+                    raise
+                continue
+            if not self.user.splayed or splayed_of(self._place, self.user.since) == directory:
+                return reader
+        raise SnapshotMovedError(
+            "the rows were replaced since the table was opened, and their files are gone",
+            where=slice_.directory,
+            expected=f"{slice_.rows} rows, as of save {self.user.save}",
+            found="those of a later save",
+            hint="open the table again",
+        )
+
+
+def pinned_user_table(place: TablePlace, checks: Checks | None, null_char: int = CHAR_NULL) -> PinnedUserTable:
+    """The newest state of a user table. TableNotFoundError: there is none of this name."""
+    user = load_user_table(place)
+    if user is None:
+        raise TableNotFoundError(f"no user table {place.table}", where=place.user_definition)
+    return PinnedUserTable(place, user, checks, null_char)

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from sparkhaven.store.epochs.pins import Pin, left
 from sparkhaven.store.errors import FormatError, OtherColumnError, SchemaMismatchError, SnapshotMovedError
 from sparkhaven.store.expressions.predicate.expression import Predicate
-from sparkhaven.store.format.parquet.location_files import in_parquet
-from sparkhaven.store.layout import table_of
+from sparkhaven.store.layout import in_parquet, table_of
 from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns
 from sparkhaven.store.scan.history_pins import history_left
 from sparkhaven.store.scan.location_files import LocationFiles

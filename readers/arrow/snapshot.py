@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
+from sparkhaven.readers.arrow.export import cell_values, nested_text
 from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, Names, PinnedTable
 from sparkhaven.readers.arrow.slices import arrow_type
 from sparkhaven.store.argument_types import checked_calls

@@ -23,8 +23,8 @@ from sparkhaven.store.format.column.prefix import LITTLE, Prefix, charset_of
 from sparkhaven.store.format.column.region import BYTES, SYM, SYM_BYTES
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.native.checked_columns import (
     BLOCK,
     TextBounds,
@@ -35,7 +35,7 @@ from sparkhaven.store.native.checked_columns import (
     verify_texts,
 )
 from sparkhaven.store.native.rows import count_ids
-from sparkhaven.store.scan.column_file import committed_column, map_region, open_column, read_grouping
+from sparkhaven.store.scan.column_file import WrittenColumn, committed_column, map_region, open_column, read_grouping
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding, coded_bounds
 from sparkhaven.store.types.codings.string_set import StringSets
 from sparkhaven.store.types.committed_columns import RangeStats
@@ -51,7 +51,7 @@ def check_values(fs: Fs, expected: Expected, column: Column) -> Iterator[Finding
     """
     sizes = {name: state.size for name, state in expected.files.items()}
     parquet = in_parquet(sizes)
-    path = expected.directory / (NAME if parquet else column.files[0])
+    path = expected.directory / (PARQUET if parquet else column.files[0])
     opened = open_column(fs, expected.directory, column, sizes, expected.rows)
     if column.storage is Storage.SYMBOL and expected.rows and not parquet:
         yield from symbol_findings(expected, column, _symbols(fs, expected, column, opened.prefix))
@@ -81,7 +81,7 @@ def _symbols(fs: Fs, expected: Expected, column: Column, prefix: Prefix | None) 
     if prefix is None:
         return pa.array([], pa.string())
     sizes = {name: state.size for name, state in expected.files.items()}
-    region = map_region(fs, expected.directory, column, prefix, sizes, expected.rows)
+    region = map_region(fs, expected.directory, WrittenColumn(column, prefix), sizes, expected.rows)
     stored = region.companions[SYM], region.companions[SYM_BYTES]
     return decode_symbols(*stored, charset_of(column), region.order, region.companion_path(SYM))
 

@@ -17,8 +17,7 @@ from sparkhaven.readers.checks.committed import CommittedFile, check_file, deep_
 from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
-from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, staged
+from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, TreeManifest, decode_manifest, staged
 from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.history import RowContent, row_content

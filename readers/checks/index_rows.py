@@ -24,13 +24,13 @@ from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.column.region import DAT
-from sparkhaven.store.format.parquet.location_files import BEGIN, INDEX, ROW_SET, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import BEGIN, INDEX, ROW_SET, sidecar_of
 from sparkhaven.store.scan.column_file import open_column, read_column
 from sparkhaven.store.scan.index_file import index_columns, stored_order
 from sparkhaven.store.scan.parquet_file import damage_at
-from sparkhaven.store.types.codings.row_ranges_codec import decode_sets
+from sparkhaven.store.types.codings.row_set import decode_sets
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 

@@ -19,13 +19,12 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.column.prefix import LITTLE, Prefix
-from sparkhaven.store.format.parquet.location_files import INDEX, NAME, SIDECARS, in_parquet
 from sparkhaven.store.format.table.definition import NESTED, Definition
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
 from sparkhaven.store.format.table.table_size import TableSize, decode, encode
 from sparkhaven.store.format.table.tbl import decode_tbl, definition_name
 from sparkhaven.store.io.fs import Fs, files_below
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import INDEX, PARQUET, SIDECARS, LocationKey, in_parquet
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import OVR, committed_column, open_parquet
 from sparkhaven.store.schema.differences import column_differences
@@ -98,7 +97,7 @@ def check_location(
     for column in columns:
         readable = unread.isdisjoint(column.files)  # else a mapping of it could end the process
         yield from _column(fs, expected, column, names, deep=deep and readable and column.files[0] not in sound)
-    if NAME in expected.files and NAME not in damaged:
+    if PARQUET in expected.files and PARQUET not in damaged:
         yield from _parquet(fs, schema, expected, deep=deep)
     yield from _indexes(fs, schema, expected, damaged, deep=deep)
     yield from _definition(fs, schema, expected, names, definitions)
@@ -230,9 +229,9 @@ def check_prefix(path: Path, prefix: Prefix) -> Iterator[Finding]:
 
 def _parquet(fs: Fs, schema: TableSchema, expected: Expected, *, deep: bool) -> Iterator[Finding]:
     """Footer and columns of ``table.parquet``, whose length and, if ``deep``, checksum are right; ``deep``: values."""
-    path = expected.directory / NAME
+    path = expected.directory / PARQUET
     try:
-        opened = open_parquet(fs, expected.directory, {NAME: expected.files[NAME].size}, expected.rows)
+        opened = open_parquet(fs, expected.directory, {PARQUET: expected.files[PARQUET].size}, expected.rows)
         named = sorted(opened.found.footer.indexes.values())
     except (SparkhavenError, OSError) as error:
         yield from_error(error, path)

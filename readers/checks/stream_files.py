@@ -10,10 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
-from sparkhaven.store.epochs.files.failure_note import SUFFIX, failed_streams, read_failure
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.lock import in_progress, read_lock
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.stream_notes import FAILED, failed_streams, read_failure
 from sparkhaven.store.epochs.reading.log_reader import read_files
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_read
 from sparkhaven.store.epochs.recovery.rebuild import REPLACED
@@ -40,7 +40,7 @@ def stray_stream_files(place: TablePlace) -> Iterator[Finding]:
     removed = [name.removesuffix(".removed") for name in names if name.endswith(".removed")]
     known = {stream + suffix for stream in streams for suffix in STREAM_FILES}
     known |= {stream + suffix for stream in removed for suffix in (".removed", ".quarantine")}
-    known |= {stream + SUFFIX for stream in failed_streams(place)}
+    known |= {stream + FAILED for stream in failed_streams(place)}
     unfinished = {stream + suffix: stream for stream in removed for suffix in STREAM_FILES}
     for name in names:
         path = place.streams / name

@@ -2,13 +2,16 @@
 
 ``inspect_file`` never raises for damage. The kind of a file comes from its name, else from its first bytes. Facts are
 plain values, ready for JSON.
+
+Files beside the data are decoded here: marks, notes, locks, caches, scratch of a batch, commits of a Delta table.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,14 +20,70 @@ from typing import Any
 from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.readers.inspect import column_files as inspect_columns
 from sparkhaven.readers.inspect import record_files as inspect_records
-from sparkhaven.readers.inspect import side_files as inspect_beside
 from sparkhaven.store.epochs.files.lock import in_progress
-from sparkhaven.store.errors import SparkhavenError, TableNotFoundError
+from sparkhaven.store.epochs.files.published_size import read_mark
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.manifest import KINDS as MANIFESTS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import FORM
+from sparkhaven.store.quarantine.ledger import decode_ledger
 
 SHOWN = 12  # entries of a list that the text form shows
+
+
+def owner_mark(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[Finding]:
+    """The stream of a location. One that is torn counts for nothing once the location has its ``table.size``."""
+    mark = read_mark(fs, path.parent) if path.name[0] == "." else None
+    if mark is None:
+        raise CorruptFileError(
+            "mark of the owner names no stream", where=path, expected="a stream", found=_start(fs, path)
+        )
+    facts.update(stream=mark.stream, generation=mark.generation, whole=mark.whole)
+    yield from ()
+
+
+def ledger(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[Finding]:
+    value, table, stream = decode_ledger(fs.read(path), path)
+    facts.update(table=table, stream=stream, place=value.place, file=value.file, newest=value.newest, seen=value.seen)
+    facts["dead"] = [list(pair) for pair in value.dead]
+    yield from ()
+
+
+def delta_commit(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[Finding]:
+    """How many actions of each kind it has: one a line, each a JSON object with one key."""
+    actions: Counter[str] = Counter()
+    for number, line in enumerate(fs.read(path).splitlines(), 1):
+        try:
+            action = json.loads(line)
+        except ValueError:
+            action = None
+        if not isinstance(action, dict) or len(action) != 1:
+            raise CorruptFileError(
+                "a line of the commit is no action",
+                where=path,
+                line=number,
+                expected='{"add": ...}',
+                found=line[:SHORT],
+            )
+        actions.update(list(action))
+    facts.update(version=int(path.stem), **actions)
+    yield from ()
+
+
+def text(fs: Fs, path: Path, facts: MutableMapping[str, object]) -> Iterator[Finding]:
+    """A file whose content no row depends on: it is only shown."""
+    shown = _start(fs, path)
+    if shown:
+        facts["text"] = shown
+    yield from ()
+
+
+def _start(fs: Fs, path: Path) -> str:
+    stat = fs.stat(path)
+    return fs.read_range(path, 0, min(SHORT, stat.size if stat else 0)).decode("utf-8", "replace").strip()
+
+
+SHORT = 100  # bytes of a text that are shown
 
 
 @dataclass(slots=True)
@@ -64,14 +123,14 @@ class Inspection:
 Inspector = Callable[[Fs, Path, dict[str, Any]], Iterator[Finding]]
 PLACED: tuple[tuple[str, str, Inspector], ...] = (  # ends of paths: names that count in a directory of ours
     (r"\..+\.merges/[^/]+/\d+\.json", "merge record", inspect_records.merge_record),
-    (r"\..+\.merges/\.lock", "lock of merges", inspect_beside.text),
+    (r"\..+\.merges/\.lock", "lock of merges", text),
     (r"\.set-aside/[^/]+/[^/]+/[^/]+\.json", "note of rows that were set aside", inspect_records.json_file),
-    (r"_delta_log/\d{20}\.json", "commit of a Delta table", inspect_beside.delta_commit),
+    (r"_delta_log/\d{20}\.json", "commit of a Delta table", delta_commit),
     (r"_delta_log/_last_checkpoint", "last checkpoint of a Delta table", inspect_records.json_file),
-    (r"\.scratch/.+", "scratch file of a batch", inspect_beside.text),
-    (r"\.spark/.+", "file of Spark's checkpoint", inspect_beside.text),
-    (r"\.scrub/position", "position of a scrub", inspect_beside.text),
-    (r"\.scrub/lock", "lock of a scrub", inspect_beside.text),
+    (r"\.scratch/.+", "scratch file of a batch", text),
+    (r"\.spark/.+", "file of Spark's checkpoint", text),
+    (r"\.scrub/position", "position of a scrub", text),
+    (r"\.scrub/lock", "lock of a scrub", text),
 )
 KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r"table\.size", "location record", inspect_records.location_record),
@@ -98,12 +157,12 @@ KINDS: tuple[tuple[str, str, Inspector], ...] = (
     (r".+\.removed", "note of a removed stream", inspect_records.removed_note),
     (r".+\.failure", "note of a stream's last failure", inspect_records.failure_note),
     (r".+\.lock", "lock", inspect_records.json_file),
-    (r".+\.quarantine", "ledger of a quarantine", inspect_beside.ledger),
-    (r"\.stream", "mark of a location's owner", inspect_beside.owner_mark),
-    (re.escape(FORM), "form of a database", inspect_beside.text),
+    (r".+\.quarantine", "ledger of a quarantine", ledger),
+    (r"\.stream", "mark of a location's owner", owner_mark),
+    (re.escape(FORM), "form of a database", text),
     (r"\..+\.locations", "locations of a user table", inspect_records.user_locations),
     (r"\..+-LOCKFILE", "lock of a user table", inspect_records.empty_lock),
-    (r"\..+-FIRST", "mark of a user table's first save", inspect_beside.text),
+    (r"\..+-FIRST", "mark of a user table's first save", text),
 )
 MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"SHVLOG", "commit log"),

@@ -21,10 +21,9 @@ from sparkhaven.readers.checks.history import check_proof
 from sparkhaven.readers.checks.stream_files import torn
 from sparkhaven.readers.inspect.column_files import check_committed, record_beside
 from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
-from sparkhaven.store.epochs.files.failure_note import load_failure
 from sparkhaven.store.epochs.files.head import decode_head, open_head
-from sparkhaven.store.epochs.files.removal_note import decode_removed
 from sparkhaven.store.epochs.files.removals import decode_removals
+from sparkhaven.store.epochs.files.stream_notes import decode_removed, load_failure
 from sparkhaven.store.epochs.state.log_records import (
     CommitRecord,
     OpenRecord,
@@ -40,20 +39,19 @@ from sparkhaven.store.format.index import tlmi
 from sparkhaven.store.format.manifest import SNAPSHOT, ManifestKind
 from sparkhaven.store.format.manifest import decode as decode_manifest
 from sparkhaven.store.format.parquet.footer import KEY, decode_footer
-from sparkhaven.store.format.parquet.location_files import ROW_SET
 from sparkhaven.store.format.table import table_size, tbl
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
+from sparkhaven.store.framing import LOG_MAGIC, REMOVALS_MAGIC, Scan, read_header, scan
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import TableName
+from sparkhaven.store.layout import ROW_SET, TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.users.location_record import decode_locations
+from sparkhaven.store.users.user_table import decode_locations
 
 ENCODED = ("record", "validation")  # of a detached date: files in base64
 

@@ -37,17 +37,14 @@ import pyarrow as pa
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SettingsError, UnsupportedVersionError
-from sparkhaven.store.format.column.charset import decode_values
+from sparkhaven.store.format.column.charset import WIDTH, decode_ends, decode_values
 from sparkhaven.store.format.column.codecs import codec_for
-from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import SYM, SYM_BYTES, Region
 from sparkhaven.store.format.column.symbols import decode_rows
-from sparkhaven.store.format.parquet.location_files import NAME as PARQUET
-from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import MAP_FROM, Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.native.checked_columns import check_ids
-from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.scan.column_file import (
     ColumnFile,
@@ -57,12 +54,12 @@ from sparkhaven.store.scan.column_file import (
     nulls,
     open_parquet,
 )
+from sparkhaven.store.scan.selection import refuse_case_twins
 from sparkhaven.store.types.codings.decimals import encoded_number
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import CHAR_NULL
-from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.model import Column, Storage, TableSchema, same_form
 from sparkhaven.store.types.null_char import has_other_null
-from sparkhaven.store.types.widening import same_form
 
 _WORDS = (
     "abstract|assert|boolean|break|byte|case|catch|char|class|const|continue|default|do|double|else|enum|extends|"
@@ -226,7 +223,7 @@ class LiveColumn:
             elif named.files[0] in files:
                 written = self._written or committed_column(fs, directory / named.files[0], named)
                 sizes = {name: files[name].size for name in named.files if name in files}
-                region = map_region(fs, directory, written.column, written.prefix, sizes, rows)
+                region = map_region(fs, directory, written, sizes, rows)
                 self._written, self._region, self._data, self._checked = written, region, region.files, False
                 self._stored = written.column
             self._files, self.rows = files, rows

@@ -34,19 +34,19 @@ from sparkhaven.store.epochs.reading.stream_state import Loaded, list_streams, l
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_records import CommitRecord, Record, RollbackRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.removed_locations import Removal
-from sparkhaven.store.epochs.state.replay import StreamState, grown
-from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.epochs.state.replay import StreamState, grown, restored
 from sparkhaven.store.errors import (
     FormatError,
     SchemaMismatchError,
     SnapshotMovedError,
     SparkhavenError,
+    as_ours,
+    as_storage_errors,
     replaced,
 )
 from sparkhaven.store.expressions.predicate.nodes import Key, Lookup
-from sparkhaven.store.framing.log_frames import refuse_damage
+from sparkhaven.store.framing import refuse_damage
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.checksums import Checks

@@ -30,8 +30,8 @@ from sparkhaven.readers.spark.releases import message_first
 from sparkhaven.readers.spark.source_api import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from sparkhaven.readers.spark.spark_types import require_exact, spark_batch
 from sparkhaven.store.expressions.predicate.expression import Predicate, parse_predicate
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
-from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.layout import PARQUET, in_parquet
+from sparkhaven.store.scan.selection import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.model import Column, TableSchema
@@ -81,7 +81,7 @@ def _cost(slice_: Slice, columns: Sequence[Column]) -> int:
     names = [name for column in columns for name in slice_.placed(column).files]
     size = sum(slice_.files[name].size for name in names if name in slice_.files)
     if in_parquet(slice_.files):  # the part of these columns is not known before the file is opened
-        size = slice_.files[NAME].size * len(columns) // max(len(slice_.stats), len(columns), 1)
+        size = slice_.files[PARQUET].size * len(columns) // max(len(slice_.stats), len(columns), 1)
     return size * slice_.count // max(1, slice_.rows) + OPEN_BYTES * len(names)
 
 
@@ -101,7 +101,7 @@ def _lightened(slice_: Slice, columns: Sequence[Column]) -> Slice:
     names = (name for column in columns for name in slice_.placed(column).files)
     files = {name: slice_.files[name] for name in names if name in slice_.files}
     if in_parquet(slice_.files):
-        files = {NAME: slice_.files[NAME]}
+        files = {PARQUET: slice_.files[PARQUET]}
     stats: dict[str, tuple[RangeStats, ...]] = {}
     for column in columns:
         nulls = slice_.has_nulls(column.name)

@@ -34,10 +34,9 @@ from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.replay import chain
-from sparkhaven.store.errors import SettingsError, SnapshotMovedError, near
-from sparkhaven.store.framing.log_frames import refuse_damage
+from sparkhaven.store.errors import SettingsError, SnapshotMovedError, as_storage_errors, near
+from sparkhaven.store.framing import refuse_damage
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import Layout, LocationKey, TableName, stream_of
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.scan.checksums import checks_of

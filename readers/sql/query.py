@@ -22,21 +22,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.readers.arrow.opening import known_tables
-from sparkhaven.readers.arrow.opening_together import Opening, open_together
+from sparkhaven.readers.arrow.opening import Opening, known_tables, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.conditions import ScannedTable, pushed
 from sparkhaven.readers.sql.scan import BEYOND, TableScan, connected, not_a_select, plan_tree, refusal, syntax_tree
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import SettingsError, SparkhavenError, TableNotFoundError, near
+from sparkhaven.store.errors import SettingsError, SparkhavenError, TableNotFoundError, as_ours, as_storage_errors, near
 from sparkhaven.store.expressions.duckdb_engine import Tree, location_of, nodes
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
-from sparkhaven.store.io.system_errors import as_ours, as_storage_errors
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace, followed_root
-from sparkhaven.store.scan.case_twins import refuse_case_twins
-from sparkhaven.store.scan.selection import check_tier
+from sparkhaven.store.scan.selection import check_tier, refuse_case_twins
 
 OF_DUCKDB = ("information_schema", "memory", "pg_catalog", "system", "temp")
 _TABLES = (

@@ -38,6 +38,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from sparkhaven.store.errors import SchemaMismatchError
+from sparkhaven.store.native.codings import encode_entries
 from sparkhaven.store.native.digests import (
     FixedEntries,
     Hashes,
@@ -48,7 +49,6 @@ from sparkhaven.store.native.digests import (
     text_sum,
     value_sum,
 )
-from sparkhaven.store.native.entries import encode_entries
 from sparkhaven.store.types.codings.coding import FixedCoding, Unfit, UnfitError, value_bytes
 from sparkhaven.store.types.codings.string_set import set_values, words_of
 from sparkhaven.store.types.datatypes import LONG_NULL

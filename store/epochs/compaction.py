@@ -19,18 +19,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.checkpoint import checkpoint_parts, open_saved
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, checkpoint_parts, open_saved
 from sparkhaven.store.epochs.files.head import Head, HeadWriter, Mark
 from sparkhaven.store.epochs.files.logfile import LogFile
 from sparkhaven.store.epochs.files.removals import fold_removals, read_removals, write_removals
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
-from sparkhaven.store.epochs.reading.opening import mapped
+from sparkhaven.store.epochs.reading.log_reader import mapped
 from sparkhaven.store.epochs.state.commit_policy import Retention
 from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, Record, decode
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs, restored
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs, StreamState, restored
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, phase_of
-from sparkhaven.store.framing.log_frames import HEADER, LOG_MAGIC, header, walk
+from sparkhaven.store.framing import HEADER, LOG_MAGIC, header, walk
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace

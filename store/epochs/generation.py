@@ -15,7 +15,8 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_leased_lock, take_lock, write_owner
 from sparkhaven.store.epochs.files.logfile import Lease, LogFile
-from sparkhaven.store.epochs.files.removal_note import read_removed
+from sparkhaven.store.epochs.files.removals import interrupted_removals, record_removals
+from sparkhaven.store.epochs.files.stream_notes import read_removed
 from sparkhaven.store.epochs.recovery.recover import (
     RecoveryReport,
     apply,
@@ -26,14 +27,12 @@ from sparkhaven.store.epochs.recovery.recover import (
 from sparkhaven.store.epochs.recovery.removed_stream import begin_anew, remove_empty
 from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import list_set_aside
-from sparkhaven.store.epochs.reopening import interrupted_removals, record_removals
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, Retention
 from sparkhaven.store.epochs.state.log_records import OpenRecord, RollbackRecord, encode, schema_columns
-from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs, StreamState
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, rule_changed
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
 from sparkhaven.store.errors import CorruptFileError, refused
-from sparkhaven.store.framing.log_frames import frame
+from sparkhaven.store.framing import frame
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.io.fs import Lock, SyncGuard
 from sparkhaven.store.io.read_only_roots import require_writable

@@ -2,7 +2,7 @@
 
 Files in ``.streams``:
 
-``<stream>.log``         frames of ``store.framing.log_frames``, magic ``SHVLOG2``, number = epoch at which the log
+``<stream>.log``         frames of ``store.framing``, magic ``SHVLOG2``, number = epoch at which the log
                          begins, payloads of ``store.epochs.state.log_records``
 ``<stream>.checkpoint``  state at the rollback floor (``store.epochs.files.checkpoint``): that epoch, for a moment a
                          later one
@@ -29,13 +29,11 @@ from types import TracebackType
 from sparkhaven.store.epochs.compaction import Shortening, new_floor
 from sparkhaven.store.epochs.files.lock import commits_held
 from sparkhaven.store.epochs.files.logfile import Lease
-from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION, TABLE_SIZE, publish_location
-from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.unsynced import Unsynced
+from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION, TABLE_SIZE, Unsynced, publish_location
+from sparkhaven.store.epochs.files.removals import finish_removal, read_removals
 from sparkhaven.store.epochs.generation import Generation, Opening, open_generation, take_over_generation
 from sparkhaven.store.epochs.reading.log_reader import read_rolled_back_epochs
 from sparkhaven.store.epochs.recovery.recover import apply
-from sparkhaven.store.epochs.reopening import finish_removal
 from sparkhaven.store.epochs.state.log_records import CommitRecord, SyncRecord, WithdrawRecord
 from sparkhaven.store.epochs.state.log_values import Batch, LocationReport, LocationState
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase

@@ -21,22 +21,19 @@ from pathlib import Path
 from weakref import WeakSet
 
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
-from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.stream_notes import read_removed
 from sparkhaven.store.epochs.reading.log_reader import frames_on, read_rollbacks
-from sparkhaven.store.epochs.reading.state_cache import newest_state
-from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read
+from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read, newest_state
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, RollbackRecord, decode
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.removed_locations import RemovalPhase, aside_name
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import RolledBack, restored
+from sparkhaven.store.epochs.state.replay import RolledBack, StreamState, restored
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import refuse_damage
+from sparkhaven.store.framing import refuse_damage, written
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace

@@ -20,10 +20,15 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.directory_plan import Settlement, settle_locations
 from sparkhaven.store.epochs.recovery.recover import held_to_read, plan_recovery
 from sparkhaven.store.epochs.recovery.resume import resume
-from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, RollbackRecord, WithdrawRecord
+from sparkhaven.store.epochs.state.log_records import (
+    CommitRecord,
+    EpochRecord,
+    RollbackRecord,
+    Withdrawn,
+    WithdrawRecord,
+)
 from sparkhaven.store.epochs.state.log_values import LocationReport, LocationState, OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError, TableNotFoundError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord, newest

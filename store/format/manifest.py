@@ -26,7 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import BROKEN, dump
+from sparkhaven.store.framing import BROKEN, dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import SNAPSHOT_MANIFEST
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from sparkhaven.store.errors import naming
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import refuse_change
-from sparkhaven.store.io.system_errors import naming
 
 BLOCK = 4096  # bytes; a multiple of the blocks of disks in use
 LEAST = 1 << 20  # bytes of a write that is worth it

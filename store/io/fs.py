@@ -23,11 +23,22 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from sparkhaven.store.io.open_files import MAP_FROM, WHOLE_FILE, Lock, Opened, held, read_exactly, shorter, write_whole
+from sparkhaven.store.errors import in_phase, naming
+from sparkhaven.store.io.open_files import (
+    MAP_FROM,
+    WHOLE_FILE,
+    Identity,
+    Lock,
+    Opened,
+    Stat,
+    held,
+    present,
+    read_exactly,
+    shorter,
+    write_whole,
+)
 from sparkhaven.store.io.read_only_roots import refuse_change
-from sparkhaven.store.io.stat import Identity, Stat, present
 from sparkhaven.store.io.sync import SYNCFS_FROM, Durability, SyncGuard
-from sparkhaven.store.io.system_errors import in_phase, naming
 
 T = TypeVar("T")
 

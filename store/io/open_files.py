@@ -1,18 +1,26 @@
-"""Open files: to be read, written, or locked. An advisory lock is one of the open file, not of its name."""
+"""Open files: to be read, written, or locked, and what the system says of them.
+
+An advisory lock is one of the open file, not of its name. ``Seekable`` is bytes at offsets as a stream, as Arrow reads
+files.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import mmap
 import os
+import stat as stat_module
 import struct
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
-from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.system_errors import naming
+from sparkhaven.store.errors import CorruptFileError, naming
 
 COPY_CHUNK = 8 << 20
 MAP_FROM = 1 << 17  # bytes; for less, reading is as quick as mapping
@@ -20,6 +28,9 @@ HELD_FROM = 1 << 22  # bytes
 WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock: from 0 to the end
 _NO_ALLOCATION = (errno.EOPNOTSUPP, errno.EINVAL)  # the file system cannot
 _POPULATE_READ = 22  # MADV_POPULATE_READ, of Linux from 5.14 on
+LATEST_NS = 2**63 - 1
+Identity = tuple[int, int, int, int]
+"""Device, inode, size in bytes, and time of the last change (ns): the same for a file that nobody touched."""
 
 
 class Opened:
@@ -199,3 +210,87 @@ def write_whole(path: Path, data: bytes, *, allocate: bool) -> None:
                 if error.errno not in _NO_ALLOCATION:
                     raise
         file.write(data)
+
+
+class Seekable(io.RawIOBase):
+    """A stream of ``size`` bytes that ``read_at`` gives; position and end are kept here."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self._offset = size, 0
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """So many bytes, one at least and none of them behind the end."""
+        raise io.UnsupportedOperation("read_at")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._offset, io.SEEK_END: self.size}[whence]
+        self._offset = max(base + offset, 0)
+        return self._offset
+
+    def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes, fewer only at the end."""
+        left = max(self.size - self._offset, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self.read_at(self._offset, wanted) if wanted else b""
+        self._offset += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """Size in bytes, times in nanoseconds since the epoch, and identity of one file or directory.
+
+    A time beyond the years 1677 and 2262 saturates, since logs and sources have 64 bits for it.
+    ``links``: number of hard links; with more than one, a backup may share the file. ``owner``: number of the user.
+    """
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+    is_dir: bool
+    is_link: bool
+    links: int = 1
+    is_file: bool = True  # else a directory, pipe, socket or device
+    owner: int = -1
+
+    @staticmethod
+    def of(status: os.stat_result) -> Stat:
+        mode = status.st_mode
+        kinds = stat_module.S_ISDIR(mode), stat_module.S_ISLNK(mode), stat_module.S_ISREG(mode)
+        times = _saturated(status.st_mtime_ns), _saturated(status.st_ctime_ns)
+        identity = status.st_ino, status.st_dev
+        return Stat(status.st_size, *times, *identity, *kinds[:2], status.st_nlink, kinds[2], status.st_uid)
+
+
+def _saturated(time_ns: int) -> int:
+    return min(max(time_ns, -LATEST_NS), LATEST_NS)
+
+
+def present(directory: Path, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Those of these names of a directory that are there, links followed; others are removed, or links to nothing."""
+    begin = f"{directory}/"
+    for name in names:
+        try:
+            yield name, os.stat(begin + name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise

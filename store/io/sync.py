@@ -23,7 +23,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Literal, get_args
 
-from sparkhaven.store.io.stat import Stat
+from sparkhaven.store.io.open_files import Stat
 
 SYNC_THREADS = 8
 POOL_THREADS = 64  # of a process: a call that waits for a slow disk does not hold up those of other streams

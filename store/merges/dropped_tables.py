@@ -1,7 +1,7 @@
 """Records of dropped tables: what a table had when a command dropped it, and whether its files are gone.
 
 One file a drop, ``.dropped/<NS.T>/<n>.drop`` below the root, ``n`` from 1. It has the frames of
-``store.framing.log_frames``: magic ``SHVDRP1``, as number ``n``, and one frame, to the end of the file. Its payload has
+``store.framing``: magic ``SHVDRP1``, as number ``n``, and one frame, to the end of the file. Its payload has
 the fields of ``TableDrop``. ``schema`` and ``history`` are the bytes of the two files in base64. ``streams`` are lists
 [stream, epoch, generation, rows, place of the quarantine], ``dates`` [value, generation, rows, digests].
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, TableExistsError, UnsupportedVersionError
-from sparkhaven.store.framing.one_record import RecordKind
+from sparkhaven.store.framing import RecordKind
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace

@@ -3,7 +3,7 @@
 One file per generation, ``<merges of the table>/<value>/<generation>.json``. The newest *complete* record of a date
 decides what its history is; readers never look for history by listing directories.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVMRG3``, as number the generation (as in the file
+The file has the frames of ``store.framing``: magic ``SHVMRG3``, as number the generation (as in the file
 name), and one frame, to the end of it. Its payload has the fields of ``MergeRecord``; inputs are lists [stream,
 internal, since, epoch, rows], then number and CRC-32 of withdrawn rows where there are some, files [bytes, crc],
 ranges as ``store.epochs.state.log_records`` spells them. ``indexes``, files likewise, is left out where there are none.
@@ -34,7 +34,7 @@ from typing import Any
 
 from sparkhaven.store.digest.column_digest import add, from_hex
 from sparkhaven.store.errors import CorruptFileError, LockLostError
-from sparkhaven.store.framing.one_record import RecordKind
+from sparkhaven.store.framing import RecordKind
 from sparkhaven.store.io.fs import Lock
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.merges.merge_run import (

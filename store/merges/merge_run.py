@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution
+from sparkhaven.store.types.model import DISTRIBUTIONS, DedupeRule, Distribution
 
 ADOPTED = "adopt"  # how outputs came to be that stood in the tree without a record
 

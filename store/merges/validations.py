@@ -2,7 +2,7 @@
 
 One file per merge, ``<merges of the table>/<value>/<generation>.validation``, the last validation of that merge.
 
-The file has the frames of ``store.framing.log_frames``: magic ``SHVVAL1``, as number the generation (equal to that in
+The file has the frames of ``store.framing``: magic ``SHVVAL1``, as number the generation (equal to that in
 the file name), and one frame, to the end of the file. Its payload has the keys ``table``, ``value``, ``generation``,
 ``rows``, ``epochs`` (stream -> epoch at which its rows were pinned), ``binding``, ``tolerant``, ``timeMs`` (since the
 epoch) and ``results``, lists [rule, column, mode, measured, lower, upper, passed, message]; ``passed`` is null for a
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import ValidationFailedError
-from sparkhaven.store.framing.one_record import RecordKind
+from sparkhaven.store.framing import RecordKind
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import ValidatorRule

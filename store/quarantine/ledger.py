@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BROKEN
+from sparkhaven.store.framing import BROKEN
 from sparkhaven.store.places import StreamPlace
 
 VERSION = 2

@@ -8,27 +8,27 @@ SchemaMismatchError, each with path and byte, entry or row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, OtherColumnError
 from sparkhaven.store.format.column.codecs import Reading, codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, MAX_DATA_OFFSET, Prefix, check_prefix, decode_prefix
 from sparkhaven.store.format.column.region import DAT, Region
 from sparkhaven.store.format.index.grouping import GroupRanges, decode_ovr
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.parquet_file import CommittedParquet
-from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.committed_columns import UNKNOWN, FileState, RangeStats
+from sparkhaven.store.types.model import Column, Storage, same_form, widened
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.store.types.widening import same_form, widened
 
 OVR = ".ovr"
 T = TypeVar("T")
@@ -197,8 +197,8 @@ def open_column(
     path = directory / named.files[0]
     whole = _if_small(files[path.name], partial(fs.map, path))
     written = committed_column(fs, path, named, None if whole is None else whole[:DATA_OFFSET].to_pybytes())
-    stored, prefix = written.column, written.prefix
-    region = map_region(fs, directory, stored, prefix, files, rows, whole)
+    prefix = written.prefix
+    region = map_region(fs, directory, written, files, rows, whole)
     if rows == 0:
         return ColumnFile(column, 0, prefix, None)
     for name, data in region.files.items():
@@ -224,8 +224,7 @@ def taking(region: Region) -> Taking:
 def map_region(
     fs: Fs,
     directory: Path,
-    column: Column,
-    prefix: Prefix,
+    written: WrittenColumn,
     files: Mapping[str, int],
     rows: int,
     whole: pa.Buffer | None = None,
@@ -235,6 +234,7 @@ def map_region(
     ``whole``: the file, prefix and data, if it was read. Other arguments as those of ``open_column``.
     CorruptFileError: lengths contradict each other, or a file is missing or shorter.
     """
+    column, prefix = written.column, written.prefix
     path = directory / column.files[0]
     size = files[path.name]
     if size != rows * prefix.width:
@@ -285,9 +285,9 @@ def open_parquet(
     check: Callable[[Path, pa.Buffer], None] = _unchecked,
 ) -> ParquetColumns:
     """Opens the ``table.parquet`` of a location; arguments as those of ``open_column``."""
-    path = directory / NAME
+    path = directory / PARQUET
     try:
-        data = fs.map(path, files[NAME])
+        data = fs.map(path, files[PARQUET])
     except FileNotFoundError:
         raise _missing(path) from None
     check(path, data)
@@ -338,3 +338,55 @@ def read_grouping(fs: Fs, directory: Path, column: Column, rows: int) -> GroupRa
     except FileNotFoundError:
         raise _missing(path) from None
     return decode_ovr(data, column.type, path).check(rows, path)
+
+
+BLOCK = 1 << 18
+
+
+def count_values(column: Column, values: pa.Array) -> int:
+    """Rows that have a value. An empty set is none: it is what a null one is stored as."""
+    if column.storage is Storage.SET:
+        return int(pc.sum(pc.greater(pc.list_value_length(values), 0)).as_py() or 0)
+    return int(len(values) - values.null_count)
+
+
+def filled_by_stats(stats: Sequence[RangeStats], start: int, stop: int) -> int | None:
+    """Rows of ``[start, stop)`` that are not null; None where the statistics do not tell."""
+    reached, count = start, 0
+    for part in sorted(stats, key=lambda part: part.start):
+        if part.stop <= start or part.start >= stop:
+            continue
+        whole = start <= part.start and part.stop <= stop
+        if part.start > reached or not (whole or part.nulls in (0, part.stop - part.start)):
+            return None
+        first, last = max(part.start, start), min(part.stop, stop)
+        count += last - first if not part.nulls else 0 if not whole else part.stop - part.start - part.nulls
+        reached = part.stop
+    return count if reached >= stop else None
+
+
+def filled(
+    fs: Fs,
+    directory: Path,
+    column: Column,
+    files: Mapping[str, FileState],
+    stats: Sequence[RangeStats],
+    rows: tuple[int, int, int],
+) -> int:
+    """Rows from ``rows[0]`` to ``rows[1]`` of a location of ``rows[2]`` rows in which the column has a value.
+
+    ``column``: under the name that it has there (``Column.at``); ``stats``: of it. Raises what ``open_column`` raises.
+    """
+    start, stop, all_rows = rows
+    stored = column.within(files)
+    if not in_parquet(files) and stored.files[0] not in files:
+        return 0
+    known = None if column.storage is Storage.SET else filled_by_stats(stats, start, stop)
+    if known is not None:
+        return known
+    sizes = {name: state.size for name, state in files.items()}
+    opened = open_column(fs, directory, column, sizes, all_rows)
+    count = 0
+    for first in range(start, stop, BLOCK):
+        count += count_values(column, opened.read(first, min(first + BLOCK, stop)))
+    return count

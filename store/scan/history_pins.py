@@ -22,7 +22,7 @@ from threading import Lock
 from sparkhaven.store.errors import FormatError, SnapshotMovedError, SparkhavenError
 from sparkhaven.store.format.index.tlmi import decode_tlmi
 from sparkhaven.store.format.java.object_writer import utf
-from sparkhaven.store.io.stat import Identity
+from sparkhaven.store.io.open_files import Identity
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import dates_in_publication, keeps_rows, takes_as_much
 from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, load_record, newest

@@ -35,12 +35,12 @@ from sparkhaven.store.format.column.codecs import codec_for
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.region import BYTES, DAT, Region
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC
-from sparkhaven.store.format.parquet.location_files import BEGIN, END, ROW_SET, index_of
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.native.entries import encode_entries
+from sparkhaven.store.layout import BEGIN, END, ROW_SET, index_of
+from sparkhaven.store.native.codings import encode_entries
 from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.types.codings.coding import FixedCoding, Mask, Octets
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.datatypes import BY_NAME, DataType, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

@@ -26,7 +26,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.locations import FIXED_NAMES, LocationEntry, decode_locations, locations_schema
 from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.stat import Identity
+from sparkhaven.store.io.open_files import Identity
 from sparkhaven.store.scan.checksums import MEMORY, Checks
 from sparkhaven.store.scan.column_file import (
     ColumnFile,

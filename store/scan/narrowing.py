@@ -21,7 +21,7 @@ import pyarrow as pa
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.expressions.predicate.nodes import Key, Lookup
 from sparkhaven.store.format.index.grouping import GroupRanges, key_identity
-from sparkhaven.store.format.parquet.location_files import INDEX
+from sparkhaven.store.layout import INDEX
 from sparkhaven.store.scan.checksums import MEMORY
 from sparkhaven.store.scan.column_file import open_column, read_grouping
 from sparkhaven.store.scan.index_file import Order, key_order

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from sparkhaven.store.errors import SnapshotMovedError, UnsupportedVersionError, ValidationFailedError, counted
 from sparkhaven.store.format.column.region import DAT
-from sparkhaven.store.format.parquet.location_files import NAME as PARQUET
 from sparkhaven.store.format.table.table_size import NAME as TABLE_SIZE
-from sparkhaven.store.io.stat import Stat
-from sparkhaven.store.layout import LocationKey, without_generation
+from sparkhaven.store.io.open_files import Stat
+from sparkhaven.store.layout import PARQUET, LocationKey, without_generation
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, generations, load_record, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partitions, is_name, standing_location

@@ -19,10 +19,11 @@ from typing import Literal
 from urllib.parse import unquote
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import InvalidNameError, SettingsError, TableNotFoundError, near
+from sparkhaven.store.errors import InvalidNameError, SchemaMismatchError, SettingsError, TableNotFoundError, near
 from sparkhaven.store.layout import TableName, check_partition, encode_internal
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
+from sparkhaven.store.types.model import Column, case_twins
 
 RANGE = ".."
 _DATE = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[-T_ ]([0-9]{2}))?(?![0-9])")
@@ -268,4 +269,22 @@ def refuse_unknown_values(
             expected=near(wanted, values),
             found=repr(wanted),
             hint=other or next_steps.what_is_there(table),
+        )
+
+
+def refuse_case_twins(table: str, columns: Iterable[Column], who: str, instead: str) -> None:
+    """SchemaMismatchError if two of the columns differ in case only.
+
+    ``who`` ignores case; ``instead`` says what does not.
+    """
+    twins = case_twins(column.name for column in columns)
+    if twins is not None:
+        one, other = twins
+        raise SchemaMismatchError(
+            f"{who} cannot tell two columns of {table} apart",
+            where=table,
+            expected="names that differ by more than case",
+            found=f"{one} and {other}",
+            hint=f"{instead}. To rename one, write another name into the schema file, then"
+            f" `sparkhaven schema deploy FILE --rename {other}=NEW`",
         )

@@ -16,11 +16,10 @@ from threading import Lock
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES
 from sparkhaven.store.format.parquet.footer import field_names
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.stat import Identity
-from sparkhaven.store.layout import LocationKey, check_partition
+from sparkhaven.store.io.open_files import Identity
+from sparkhaven.store.layout import PARQUET, LocationKey, check_partition, in_parquet
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.parquet_file import parquet_schema
@@ -176,11 +175,11 @@ def standing_location(place: TablePlace, key: LocationKey) -> StandingLocation |
 
 def _parquet_alone(place: TablePlace, key: LocationKey) -> StandingLocation | None:
     directory = place.history_location(key)
-    stat = place.fs.stat(directory / NAME)
+    stat = place.fs.stat(directory / PARQUET)
     if stat is None or any(name.endswith(DAT) for name in place.fs.names(directory)):
         return None
-    rows = parquet_schema(place.fs, directory / NAME, stat.size)[0]
-    files = {NAME: FileState(stat.size, UNKNOWN)}
+    rows = parquet_schema(place.fs, directory / PARQUET, stat.size)[0]
+    files = {PARQUET: FileState(stat.size, UNKNOWN)}
     return StandingLocation(key, rows, files, stat.mtime_ns // 1_000_000, named_by=_named_by(place, directory, files))
 
 
@@ -207,7 +206,7 @@ def _names_by_id(place: TablePlace, directory: Path, files: Mapping[str, FileSta
     """The name of each column whose files say an id; none where they cannot be read, which their reader tells."""
     try:
         if in_parquet(files):
-            return field_names(parquet_schema(place.fs, directory / NAME, files[NAME].size)[1])
+            return field_names(parquet_schema(place.fs, directory / PARQUET, files[PARQUET].size)[1])
         heads = {name: column_header(place.fs, directory / name) for name in files if name.endswith(DAT)}
     except (SparkhavenError, OSError):
         return {}

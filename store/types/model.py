@@ -1,4 +1,9 @@
-"""A table's definition as values, from a ``.schema`` file or a ``.tbl``."""
+"""A table's definition as values, from a ``.schema`` file or a ``.tbl``.
+
+A column may be widened beside its rows. Every value of a form has one of each wider form, and null stays null, so that
+files of all forms read as one column. The way back is for rows that go to a location from before the widening, whose
+files keep their form.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,15 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, get_args
+from typing import Any, Literal, cast, get_args
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.dedupe import DedupeRule
 
+Keep = Literal["first", "last"]
 CHARSETS = ("ISO_8859_1", "UTF_8", "US_ASCII", "UTF_16", "UTF_16BE", "UTF_16LE")
 MERGE_FORMATS = ("DeephavenV1", "Parquet")
 Distribution = Literal["formula", "round-robin", "free-space"]
@@ -21,6 +28,56 @@ KEYS = "numbers, texts, Booleans, Instants, dates, times of the day, and decimal
 MOST_NAMES = 200  # bytes of the names of the columns of an index, which its directory has
 NOW = (1 << 31) - 1
 """The version of a schema by which files are named that no record of ours is of: the newest."""
+WIDER = {
+    "byte": ("short", "int", "long"),
+    "short": ("int", "long"),
+    "int": ("long",),
+    "float": ("double",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DedupeRule:
+    """Of the rows with equal ``keys`` the first or the last is kept, by ``order_by``, then in the order of the sources.
+
+    ``upsert``: what history has of the date comes before the rows that are new, so that these win.
+    """
+
+    keys: tuple[str, ...]
+    keep: Keep = "first"
+    order_by: str | None = None
+    upsert: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that it names."""
+        return (*self.keys, *((self.order_by,) if self.order_by else ()))
+
+    def words(self) -> str:
+        """The options of ``merge`` that give it."""
+        keys = ",".join(self.keys)
+        how = f"--upsert {keys}" if self.upsert else f"--dedupe {keys} --keep {self.keep}"
+        return how + (f" --order-by {self.order_by}" if self.order_by else "")
+
+    def renamed(self, names: dict[str, str]) -> DedupeRule:
+        """The rule under the names that its columns have now; ``names``: name of then -> name."""
+        order_by = None if self.order_by is None else names.get(self.order_by, self.order_by)
+        return DedupeRule(tuple(names.get(name, name) for name in self.keys), self.keep, order_by, self.upsert)
+
+    def to_json(self) -> list[object]:
+        """[keys, ``first`` or ``last``, order or null, upsert]."""
+        return [list(self.keys), self.keep, self.order_by, self.upsert]
+
+    @staticmethod
+    def from_json(data: Any) -> DedupeRule:
+        """TypeError, ValueError: it has another form."""
+        keys, keep, order_by, upsert = data
+        texts = isinstance(keys, list) and all(isinstance(name, str) for name in keys)
+        if not keys or not texts or keep not in ("first", "last") or not isinstance(upsert, bool):
+            raise ValueError(f"no rule of duplicates: {data}")
+        if not isinstance(order_by, str | None):
+            raise ValueError(f"no column to order by: {order_by}")
+        return DedupeRule(tuple(keys), cast("Keep", keep), order_by, upsert)
 
 
 class Kind(Enum):
@@ -241,3 +298,42 @@ class TableSchema:
     def arrow(self) -> pa.Schema:
         """Arrow schema of what readers return: every column in definition order, all nullable."""
         return pa.schema([pa.field(c.name, c.type.arrow) for c in self.columns])
+
+
+def widens(old: Column, new: Column) -> bool:
+    """Whether a column may take the form of ``new``: a wider number, or text of its own in place of symbols."""
+    if old.type.name == "String":
+        text = new.type.name == "String" and old.encoding == new.encoding
+        return text and (old.storage, new.storage) == (Storage.SYMBOL, Storage.BLOB)
+    return new.type.name in WIDER.get(old.type.name, ())
+
+
+def same_form(one: Column, other: Column) -> bool:
+    """True if both columns have the same on-disk encoding."""
+    return one.type == other.type and one.storage is other.storage
+
+
+def widened(values: pa.Array, column: Column) -> pa.Array:
+    """Values of an earlier form of a column in the type in which the column is read."""
+    return values.cast(column.type.arrow)
+
+
+def fitting(values: pa.Array, form: Column) -> npt.NDArray[np.bool_]:
+    """Which values of a widened column an earlier form of it can have: whole numbers exactly, others as it rounds.
+
+    A number that means null in that form has no place in it.
+    """
+    if form.storage is Storage.SYMBOL or values.null_count == len(values):
+        return np.ones(len(values), np.bool_)
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    if not pa.types.is_floating(form.type.arrow):
+        bounds = np.iinfo(form.type.arrow.to_pandas_dtype())
+        return np.asarray((numbers > bounds.min) & (numbers <= bounds.max))
+    with np.errstate(over="ignore"):
+        rounded = numbers.astype(np.float32)
+    return np.asarray((np.isfinite(rounded) | ~np.isfinite(numbers)) & (rounded != np.float32(form.type.null)))
+
+
+def narrowed(values: pa.Array, form: Column) -> pa.Array:
+    """Values that fit an earlier form of their column, in its type."""
+    return values if form.storage is Storage.SYMBOL else values.cast(form.type.arrow, safe=False)

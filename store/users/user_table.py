@@ -3,20 +3,31 @@
 Of a splayed table ``table.size`` and ``table.tbl`` of its one location say it, of a partitioned one the record beside
 its definition. One that another program wrote has no record: then each location's own ``table.size`` counts. So it
 does for intraday data of a partitioned table, which other programs append in a directory that a setting names.
+
+The record is ``Definitions/.<Table>.locations``, replaced as a whole, with the frames of ``store.framing``: magic
+``SHVUSR1``, as number that of the save, and one frame to the end of the file. Its payload: the table's name, the bytes
+of its definition in hexadecimal digits, its locations as lists [internal, value, rows, files], files as
+{name: [bytes, crc]}, and replaced ones as [internal, value, ms].
+
+*Writer.* Rows are durable before the record names them; replacing the record is the commit of a save. Definition and
+``table.size`` are derived from it. *Reader.* A location is read up to the lengths of the record, one that it does not
+name is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SnapshotMovedError
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import NESTED, SPLAYED, Definition
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.tbl import decode_tbl
+from sparkhaven.store.framing import RecordKind
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import (
     Layout,
@@ -31,12 +42,77 @@ from sparkhaven.store.layout import (
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, decode_locations
 
+KIND = RecordKind(
+    b"SHVUSR1\n",
+    "record of the locations of a user table",
+    "save",
+    "restore the file from a copy, or save the table again with mode replace",
+)
 SAVE, SINCE = "save", "since"  # in ``sourceState`` of a splayed table: its last save, and the one that made the files
 DEFINITION = "table.tbl"
 ONE = LocationKey("", "")  # the location of a splayed table, which has neither partition
 LOOKS = 10  # at a table that is replaced meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRows:
+    """Rows of a location, and the size and CRC-32 of the data region of each file."""
+
+    rows: int
+    files: dict[str, FileState]
+
+
+@dataclass(frozen=True, slots=True)
+class LocationRecord:
+    """The state after save number ``save``; 0: nothing was saved yet.
+
+    ``replaced``: locations that are still on disk, and when they were replaced (ms).
+    """
+
+    table: str
+    save: int
+    definition: bytes
+    locations: dict[LocationKey, CommittedRows]
+    replaced: dict[LocationKey, int]
+
+
+def encode_locations(record: LocationRecord) -> bytes:
+    """The bytes of the file; the same record gives the same bytes."""
+    content = {
+        "table": record.table,
+        "save": record.save,
+        "definition": record.definition.hex(),
+        "locations": [
+            [key.internal, key.value, held.rows, {name: [state.size, state.crc] for name, state in held.files.items()}]
+            for key, held in sorted(record.locations.items())
+        ],
+        "replaced": [[key.internal, key.value, time_ms] for key, time_ms in sorted(record.replaced.items())],
+    }
+    return KIND.encode(record.save, content)
+
+
+def decode_locations(data: bytes, where: object) -> LocationRecord:
+    """The record in the bytes of a file. CorruptFileError: damaged. UnsupportedVersionError: of a later release."""
+    return KIND.decode(data, where, _record)
+
+
+def _record(content: Mapping[str, Any]) -> LocationRecord:
+    return LocationRecord(
+        table=content["table"],
+        save=content["save"],
+        definition=bytes.fromhex(content["definition"]),
+        locations={
+            _key(internal, value): CommittedRows(rows, {name: FileState(*state) for name, state in files.items()})
+            for internal, value, rows, files in content["locations"]
+        },
+        replaced={_key(internal, value): time_ms for internal, value, time_ms in content["replaced"]},
+    )
+
+
+def _key(internal: str, value: str) -> LocationKey:
+    """A name that cannot be one of ours is damage: it must not lead out of the tree."""
+    return LocationKey(check_partition("internal partition", internal), check_partition("partition value", value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,14 +47,13 @@ from sparkhaven.ingest.spec.stream_spec import (
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.jobs.operations.quarantine import CommittedLocations, try_rows
 from sparkhaven.jobs.streams.decoding import Decoder, FrameDecoder
-from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
-from sparkhaven.store.epochs.state.position_kinds import TABLE as DELTA
-from sparkhaven.store.epochs.state.position_kinds import packed
+from sparkhaven.store.epochs.state.log_values import TABLE as DELTA
+from sparkhaven.store.epochs.state.log_values import OffsetRange, Split, packed
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.testing.tables import commit_splits, open_log
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.task.decoding import Decode, SplitNotes

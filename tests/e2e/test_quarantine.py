@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.readers import open_table
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.ingest.values import CSV_BAD, GOOD, JSON_BAD, NULLED
 from tests.support.spark.one_session import one_session
 

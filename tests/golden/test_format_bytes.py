@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.format.column.fixed import encode_fixed
-from sparkhaven.store.format.column.plain_texts import encode_blobs
+from sparkhaven.store.format.column.charset import encode_blobs
+from sparkhaven.store.format.column.codecs import encode_fixed
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import assign_numbers, encode_symbols
 from sparkhaven.store.format.index.grouping import encode_ovr

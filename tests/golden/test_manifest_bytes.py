@@ -8,7 +8,7 @@ import pytest
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 from sparkhaven.store.format.manifest import DETACHED, SNAPSHOT, Manifest, ManifestPart, decode, encode
-from sparkhaven.store.format.parquet.manifest import (
+from sparkhaven.store.format.parquet.trees import (
     ExportedColumn,
     TreeLeaf,
     TreeManifest,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from sparkhaven.store.epochs.files.head import Head, decode_head, encode_head, open_head
 from sparkhaven.store.epochs.files.removals import (
     decode_removals,
@@ -17,7 +17,6 @@ from sparkhaven.store.epochs.files.removals import (
     read_named,
     read_removals,
 )
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON
 from sparkhaven.store.epochs.state.log_records import (
     CommitRecord,
@@ -25,18 +24,17 @@ from sparkhaven.store.epochs.state.log_records import (
     Record,
     RollbackRecord,
     SyncRecord,
+    Withdrawn,
     WithdrawRecord,
     decode,
     encode,
 )
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, LastMessage, LocationReport, OffsetRange
 from sparkhaven.store.epochs.state.removed_locations import Named, Removal
-from sparkhaven.store.epochs.state.replay import StreamState, chain
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs, StreamState, chain
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.log_frames import (
+from sparkhaven.store.framing import (
     LOG_MAGIC,
     REMOVALS_MAGIC,
     frame,

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.files.removals import write_removals
-from sparkhaven.store.epochs.reopening import aside_of, move_away
+from sparkhaven.store.epochs.files.removals import aside_of, move_away, write_removals
 from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.layout import LocationKey

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparkhaven.store.epochs.state.log_records import Withdrawn
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.partitions import add_partition

@@ -23,7 +23,7 @@ from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, lo
 from sparkhaven.jobs.streams.stream_group import StreamGroup, is_retryable
 from sparkhaven.jobs.streams.stream_run import StreamRun
 from sparkhaven.readers import open_table
-from sparkhaven.store.epochs.files.failure_note import read_failure
+from sparkhaven.store.epochs.files.stream_notes import read_failure
 from sparkhaven.store.errors import (
     EXIT_USAGE,
     FeedSettingsError,

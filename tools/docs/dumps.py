@@ -19,9 +19,9 @@ from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges, encode_ovr
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
+from sparkhaven.store.framing import LOG_MAGIC, frame, header
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
+from sparkhaven.store.types.codings.row_set import encode_rows
 from sparkhaven.store.types.datatypes import BY_NAME, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tools.docs.markdown import code, table

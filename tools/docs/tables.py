@@ -18,7 +18,7 @@ from sparkhaven.store.conversions.conversion_table import (
     rule,
 )
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS, SWITCHES
 from sparkhaven.store.schema.findings import VIOLATIONS
 from sparkhaven.store.types.datatypes import CODED, TYPES, CodedRow, DataType, data_type

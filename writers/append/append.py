@@ -43,8 +43,7 @@ from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
-from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.store.types.widening import fitting, narrowed
+from sparkhaven.store.types.model import Column, Storage, fitting, narrowed
 from sparkhaven.writers.append.column_files import cut_tails
 from sparkhaven.writers.append.column_values import column_values, nulls_like, range_stats
 from sparkhaven.writers.append.location_room import LocationRoom, committed_form, earlier_forms

@@ -20,8 +20,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.scan.column_file import committed_column
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.store.types.widening import fitting, same_form
+from sparkhaven.store.types.model import Column, Storage, TableSchema, fitting, same_form
 
 Left = dict[int, str]
 """Rows that are left out, and the column of each that has no room."""

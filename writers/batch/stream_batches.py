@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
-from sparkhaven.store.epochs.state.joint_positions import first_ranges, furthest_back
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, FilePart, OffsetRange, Split, add_count
+from sparkhaven.store.epochs.state.replay import first_ranges, furthest_back
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace

@@ -17,16 +17,15 @@ from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.committed import Expected
+from sparkhaven.readers.checks.history import recorded_entries, seen_entries, stored_entries
 from sparkhaven.readers.checks.index_rows import check_index_rows
-from sparkhaven.readers.checks.location_index import recorded_entries, seen_entries, stored_entries
 from sparkhaven.store.digest.column_digest import RowDigests, to_hex
 from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION
 from sparkhaven.store.errors import FormatError, SparkhavenError, TableNotFoundError
-from sparkhaven.store.format.parquet.location_files import INDEX, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import definition_name
 from sparkhaven.store.io.fs import Fs, files_below
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import INDEX, LocationKey, sidecar_of
 from sparkhaven.store.merges.history import (
     DateHistory,
     begin_publication,

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from sparkhaven.store.errors import SparkhavenError, phase_of
-from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.errors import SparkhavenError, in_phase, phase_of
 from sparkhaven.store.merges.history import DateHistory, load_history
 from sparkhaven.store.merges.merge_records import MergeRecord, lock_table, store_records
 from sparkhaven.store.merges.merge_run import MergePhase

@@ -1,11 +1,11 @@
-"""Writes the location index of a table's history; ``readers.checks.location_index`` says what it is to have."""
+"""Writes the location index of a table's history; ``readers.checks.history`` says what it is to have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkhaven.readers.checks.location_index import Difference, Entries, differences, seen_entries
+from sparkhaven.readers.checks.history import Difference, Entries, differences, seen_entries
 from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table

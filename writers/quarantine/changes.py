@@ -31,8 +31,7 @@ import pyarrow.compute as pc
 from sparkhaven.store.delta.log import Action, is_table
 from sparkhaven.store.delta.snapshot import DeltaSnapshot
 from sparkhaven.store.epochs.reading.stream_state import list_rollbacks
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
+from sparkhaven.store.epochs.state.replay import MAX_PAIRS, StreamState
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace

@@ -21,14 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.readers.checks.location_index import stored_entries
+from sparkhaven.readers.checks.history import stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
-from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey, TableName
+from sparkhaven.store.layout import PARQUET, LocationKey, TableName
 from sparkhaven.store.merges.history import column_digests, in_columns
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
@@ -165,8 +164,8 @@ def require_own_files(fs: Fs, directory: Path, schema: TableSchema, files: Colle
 def _require_own(fs: Fs, directory: Path, schema: TableSchema, output: MergeOutput) -> None:
     """Raises if a file of a location of history, in either format, belongs to another column."""
     require_own_files(fs, directory, schema, output.files, output.named_by)
-    if NAME in output.files:
-        parquet = open_parquet(fs, directory, {NAME: output.files[NAME].size}, output.rows)
+    if PARQUET in output.files:
+        parquet = open_parquet(fs, directory, {PARQUET: output.files[PARQUET].size}, output.rows)
         for column in schema.stored:
             parquet.column(column.at(output.named_by))
 

@@ -13,7 +13,8 @@
 
 *Delete* follows after a grace period and requires the proof again: files are renamed, the removal is recorded, then the
 files are unlinked. The entries in ``<stream>.removals`` remain as tombstones. Both steps resume after a crash. Where
-rows came for a truncated location, its stream has done the first two (``store.epochs.reopening``), and delete unlinks.
+rows came for a truncated location, its stream has done the first two (``store.epochs.files.removals``), and delete
+unlinks.
 
 *Withdraw* takes out the intraday rows that match a condition, as an epoch of each stream that has some. No file is
 changed: readers leave the rows out from that epoch on, older epochs still show them, and the next merge of their dates
@@ -38,14 +39,13 @@ from sparkhaven.readers.arrow.pinned_table import matching_rows
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.files.published_size import publish_location
-from sparkhaven.store.epochs.files.removals import write_removals
+from sparkhaven.store.epochs.files.removals import move_away, write_removals
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_streams
-from sparkhaven.store.epochs.reopening import move_away
+from sparkhaven.store.epochs.state.log_records import Withdrawn
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.removed_locations import DOOMED, Removal, RemovalPhase, aside_name
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import LockLostError, SettingsError, TooEarlyError, ValidationFailedError
 from sparkhaven.store.io.fs import Lock

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import commits_held, take_lock, take_lock_if_there
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed
 from sparkhaven.store.epochs.generation import Opening, open_generation
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.epochs.recovery.recover import preview_recovery

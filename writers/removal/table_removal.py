@@ -18,12 +18,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import take_lock
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed, write_removed
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.recovery.removed_stream import remove_empty
-from sparkhaven.store.errors import LockLostError, RetryableStorageError, SettingsError
+from sparkhaven.store.errors import LockLostError, RetryableStorageError, SettingsError, as_ours
 from sparkhaven.store.io.fs import stats_below
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.dropped_tables import (
     DroppedHistory,
     DroppedStream,

@@ -24,15 +24,13 @@ from sparkhaven.store import next_steps
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, TableNotFoundError
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns
 from sparkhaven.store.merges.merge_records import ColumnCorrection, MergeOutput, MergeRecord
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
-from sparkhaven.store.scan.filled_columns import count_values
-from sparkhaven.store.types.model import Column, Kind
-from sparkhaven.store.types.widening import same_form
+from sparkhaven.store.scan.column_file import ColumnFile, count_values, open_column, open_parquet
+from sparkhaven.store.types.model import Column, Kind, same_form
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.foreign_values import AllowedConversions, mapped
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -284,7 +282,7 @@ def _has(output: MergeOutput, column: Column) -> bool:
 def _newest(fs: Fs, source: MergeSource, column: Column) -> bool:
     """Whether the files of a location have a column in its newest form."""
     if in_parquet(source.files):
-        kinds = open_parquet(fs, source.directory, {NAME: source.files[NAME].size}, source.rows).found.schema
+        kinds = open_parquet(fs, source.directory, {PARQUET: source.files[PARQUET].size}, source.rows).found.schema
         name = column.stem(source.named_by)
         return name not in kinds.names or kinds.field(name).type == column.type.arrow
     return same_form(ColumnSource(fs, source, column).column, column)

@@ -42,8 +42,7 @@ from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
 from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import PositionKind, PositionSource, source_of
+from sparkhaven.store.epochs.state.log_values import OffsetRange, PositionKind, PositionSource, source_of
 from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError, SparkhavenError
 from sparkhaven.store.io.fs import Fs

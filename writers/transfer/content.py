@@ -17,20 +17,18 @@ from typing import Any
 from zlib import crc32
 
 from sparkhaven.readers.arrow.opening import open_place
-from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, PinnedTable
-from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
+from sparkhaven.readers.arrow.pinned_table import BATCH_ROWS, PinnedTable, PinnedUserTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.errors import CorruptFileError, SparkhavenError
 from sparkhaven.store.format.manifest import ManifestPart
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing import dump
 from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UserTable, intraday_location, splayed_of
+from sparkhaven.store.users.user_table import CommittedRows, UserTable, intraday_location, splayed_of
 from sparkhaven.writers.transfer.copying import Files
 
 

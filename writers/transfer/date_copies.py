@@ -19,9 +19,15 @@ from functools import partial
 from pathlib import Path
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.errors import MergeError, RetryableStorageError, SparkhavenError, ValidationFailedError, counted
+from sparkhaven.store.errors import (
+    MergeError,
+    RetryableStorageError,
+    SparkhavenError,
+    ValidationFailedError,
+    counted,
+    in_phase,
+)
 from sparkhaven.store.io.fs import Fs, size_below
-from sparkhaven.store.io.system_errors import in_phase
 from sparkhaven.store.layout import LocationKey, without_generation
 from sparkhaven.store.merges.history import DateHistory, has_digests_of, load_history, of_now
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, lock_table, store_record, store_records

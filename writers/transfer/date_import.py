@@ -32,8 +32,8 @@ from sparkhaven.store.errors import (
     phase_of,
 )
 from sparkhaven.store.format.parquet.footer import field_of
-from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET
 from sparkhaven.store.merges.history import DateHistory, column_digests, in_columns, load_history
 from sparkhaven.store.merges.merge_records import (
     IMPORTED,
@@ -50,8 +50,7 @@ from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.schema.deployed.deploy import require_writable
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.committed_columns import FileState
-from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import Column, Storage, TableSchema
+from sparkhaven.store.types.model import Column, DedupeRule, Storage, TableSchema
 from sparkhaven.store.volumes import require_filled, require_volumes
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
@@ -138,7 +137,7 @@ def stored_batch(stored: Sequence[Column], arrays: Sequence[pa.Array]) -> pa.Rec
 
 def parquet_rows(fs: Fs, directory: Path, rows: int, state: FileState, stored: tuple[Column, ...]) -> MergeSource:
     """A ``table.parquet`` that an import has written, as a source of its merge."""
-    source = MergeSource(directory, "", IMPORTED, 0, -1, 0, rows, rows, {NAME: state})
+    source = MergeSource(directory, "", IMPORTED, 0, -1, 0, rows, rows, {PARQUET: state})
     return replace(source, text_bytes=text_bytes(fs, source, stored))
 
 

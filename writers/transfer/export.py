@@ -26,8 +26,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.errors import CorruptFileError, SettingsError, TableExistsError
-from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
-from sparkhaven.store.format.parquet.trees import MANIFEST
+from sparkhaven.store.format.parquet.trees import MANIFEST, TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import Layout

@@ -26,11 +26,11 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.expressions.duckdb_engine import quoted
 from sparkhaven.store.format.parquet.trees import TreeLayout, check_value
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing import dump
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeRecord
-from sparkhaven.store.scan.case_twins import refuse_case_twins
 from sparkhaven.store.scan.column_file import with_checksum
+from sparkhaven.store.scan.selection import refuse_case_twins
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.store.types.null_char import as_written, has_other_null, other_null

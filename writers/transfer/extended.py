@@ -25,8 +25,7 @@ from pathlib import Path
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.errors import CorruptFileError, SparkhavenError, ValidationFailedError, counted
-from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest, decode_manifest, encode_manifest
+from sparkhaven.store.errors import CorruptFileError, SparkhavenError, ValidationFailedError, as_ours, counted
 from sparkhaven.store.format.parquet.trees import (
     COMMON_METADATA,
     EXTENDED,
@@ -35,13 +34,16 @@ from sparkhaven.store.format.parquet.trees import (
     METADATA,
     SUFFIX,
     TreeLayout,
+    TreeLeaf,
+    TreeManifest,
+    decode_manifest,
+    encode_manifest,
     part_name,
     value_directory,
 )
 from sparkhaven.store.format.parquet.trees import staged as stage_of
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing import dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.merges.history import RowContent, outputs_of_now, row_content, totals
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.native.checked_columns import checksum

@@ -27,9 +27,9 @@ import xxhash
 
 from sparkhaven.store.digest.column_digest import add, value_hashes
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, counted, meant
-from sparkhaven.store.format.parquet.location_files import NAME
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing import dump
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import Selection
@@ -182,7 +182,7 @@ class _Stager:
         assert plan.directory is not None  # noqa: S101  else nothing is held
         for number, value in enumerate(sorted(self._held)):
             name = f"{self._share.task}-{self._attempt}-{self._flushed}-{number}"
-            path = plan.directory / name / NAME
+            path = plan.directory / name / PARQUET
             fs.mkdirs(path.parent)
             held = pa.Table.from_batches(self._held[value]).unify_dictionaries().combine_chunks().to_batches()
             written = write_parquet_leaf(fs, path, plan.schema.stored, held, CODEC)

@@ -25,17 +25,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
-from sparkhaven.store.delta.columns import MappedField
+from sparkhaven.store.delta.snapshot import MappedField
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
-from sparkhaven.store.format.parquet.manifest import TreeLeaf, TreeManifest
-from sparkhaven.store.format.parquet.trees import HIVE_NULL
+from sparkhaven.store.format.parquet.trees import HIVE_NULL, TreeLeaf, TreeManifest
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.instants import parse_instant
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.io.open_files import Opened
-from sparkhaven.store.io.seekable import Seekable
+from sparkhaven.store.io.open_files import Opened, Seekable
 from sparkhaven.store.layout import check_partition
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, written_column
 from sparkhaven.store.scan.location_files import location_schema

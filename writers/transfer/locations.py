@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.checks.location_index import Entries, Kind, seen_entries, stored_entries
+from sparkhaven.readers.checks.history import Entries, Kind, seen_entries, stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import (
@@ -36,8 +36,15 @@ from sparkhaven.store.errors import (
     SchemaMismatchError,
     UnsupportedVersionError,
 )
-from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest, encode_manifest
-from sparkhaven.store.format.parquet.trees import EXTENDED, HIVE_NULL, LOCATIONS_TABLES, MANIFEST
+from sparkhaven.store.format.parquet.trees import (
+    EXTENDED,
+    HIVE_NULL,
+    LOCATIONS_TABLES,
+    MANIFEST,
+    TreeManifest,
+    decode_manifest,
+    encode_manifest,
+)
 from sparkhaven.store.format.parquet.trees import staged as stage_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED

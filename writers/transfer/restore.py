@@ -19,9 +19,8 @@ from functools import partial
 from pathlib import Path
 
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.epochs.files.failure_note import failed_streams
 from sparkhaven.store.epochs.files.lock import take_lock
-from sparkhaven.store.epochs.files.removal_note import noted_streams
+from sparkhaven.store.epochs.files.stream_notes import failed_streams, noted_streams
 from sparkhaven.store.epochs.reading.stream_state import list_streams
 from sparkhaven.store.errors import CorruptFileError, RetryableStorageError, SettingsError, TableExistsError, counted
 from sparkhaven.store.format.manifest import SNAPSHOT

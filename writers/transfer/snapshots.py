@@ -25,9 +25,9 @@ from functools import partial
 from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.pinned_user_table import PinnedUserTable
+from sparkhaven.readers.arrow.pinned_table import PinnedUserTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.epochs.files.removal_note import read_removed
+from sparkhaven.store.epochs.files.stream_notes import read_removed
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError, TableExistsError, TableNotFoundError, near
 from sparkhaven.store.format.manifest import SNAPSHOT, Manifest, encode, load

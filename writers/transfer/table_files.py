@@ -20,10 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.readers.checks.location_index import entries_of
+from sparkhaven.readers.checks.history import entries_of
 from sparkhaven.store.delta.log import is_table
 from sparkhaven.store.delta.snapshot import read_snapshot
-from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, encode_checkpoint
 from sparkhaven.store.epochs.files.published_size import (
     TABLE_DEFINITION,
     TABLE_SIZE,
@@ -31,19 +31,17 @@ from sparkhaven.store.epochs.files.published_size import (
     physical_size,
     record_bytes,
 )
-from sparkhaven.store.epochs.files.removal_note import noted_streams
 from sparkhaven.store.epochs.files.removals import new_file, read_removals
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
+from sparkhaven.store.epochs.files.stream_notes import noted_streams
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode, schema_columns
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, SnapshotMovedError
-from sparkhaven.store.format.parquet.manifest import decode_manifest
-from sparkhaven.store.format.parquet.trees import MANIFEST
+from sparkhaven.store.format.parquet.trees import MANIFEST, decode_manifest
 from sparkhaven.store.format.table.table_size import decode
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
+from sparkhaven.store.framing import LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.history import RowContent, row_content
@@ -55,8 +53,14 @@ from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.seen_history import recorded_date, refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, published, splayed_of
+from sparkhaven.store.users.user_table import (
+    CommittedRows,
+    UserTable,
+    intraday_location,
+    load_user_table,
+    published,
+    splayed_of,
+)
 from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.quarantine.changes import leftovers, rebuilt_ledger

@@ -20,11 +20,10 @@ import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, InvalidNameError, SettingsError, SparkhavenError
 from sparkhaven.store.format.parquet.footer import ANY_SIZE, checked_chunks
-from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, LOCATIONS_TABLES, MANIFEST, METADATA, SUFFIX
 from sparkhaven.store.format.table.locations import DEEPHAVEN, LocationEntry
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import check_partition, without_generation
+from sparkhaven.store.layout import PARQUET, check_partition, without_generation
 from sparkhaven.store.scan.location_files import locations_directory, read_locations
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.transfer.leaf_readers import FoundLeaf, directory_value, foreign_bytes, foreign_damage
@@ -135,7 +134,7 @@ def nested_leaves(fs: Fs, root: Path, schema: TableSchema) -> Iterator[Path]:
         for value in visible(fs.names(root / internal)):
             directory = root / internal / value / schema.name
             if fs.stat(directory) is not None:
-                yield directory / NAME
+                yield directory / PARQUET
 
 
 class TreeWalk:
@@ -172,7 +171,7 @@ class TreeWalk:
                 raise SettingsError(
                     "a location has no Parquet file",
                     where=path.parent,
-                    expected=NAME,
+                    expected=PARQUET,
                     found=", ".join(self.fs.names(path.parent)[:3]) or "an empty directory",
                     hint="export the table where its column files are",
                 )

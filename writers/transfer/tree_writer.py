@@ -23,8 +23,17 @@ from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.store.digest.column_digest import RowDigests, add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError, counted
 from sparkhaven.store.format.parquet.footer import KEY, Footer, compacted, encode_footer, field_of, file_schema
-from sparkhaven.store.format.parquet.manifest import ExportedColumn, TreeLeaf, TreeManifest, encode_manifest
-from sparkhaven.store.format.parquet.trees import COMMON_METADATA, LOCATIONS_TABLE, MANIFEST, METADATA, leaf_path
+from sparkhaven.store.format.parquet.trees import (
+    COMMON_METADATA,
+    LOCATIONS_TABLE,
+    MANIFEST,
+    METADATA,
+    ExportedColumn,
+    TreeLeaf,
+    TreeManifest,
+    encode_manifest,
+    leaf_path,
+)
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.locations import (

@@ -32,9 +32,8 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
 from sparkhaven.store.delta.log import Body
-from sparkhaven.store.delta.snapshot import NO_VERSION, read_snapshot
+from sparkhaven.store.delta.snapshot import NO_VERSION, DeltaColumns, delta_columns, read_snapshot
 from sparkhaven.store.delta.vectors import kept_rows, vector_of
 from sparkhaven.store.errors import (
     CorruptFileError,
@@ -46,8 +45,6 @@ from sparkhaven.store.errors import (
     counted_with,
     meant,
 )
-from sparkhaven.store.format.parquet.location_files import NAME
-from sparkhaven.store.format.parquet.manifest import TreeManifest, decode_manifest
 from sparkhaven.store.format.parquet.trees import (
     HIVE_NULL,
     LAYOUTS,
@@ -56,10 +53,12 @@ from sparkhaven.store.format.parquet.trees import (
     METADATA,
     SUFFIX,
     TreeLayout,
+    TreeManifest,
+    decode_manifest,
 )
-from sparkhaven.store.framing.canonical import dump
+from sparkhaven.store.framing import dump
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import check_partition
+from sparkhaven.store.layout import PARQUET, check_partition
 from sparkhaven.store.managed_trees.directories import UNCOMMITTED, committed_files, refuse_managed_above
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.selection import Selection
@@ -122,7 +121,7 @@ def find_tree(
         raise TableNotFoundError(
             "no such directory", where=root, expected="a tree of Parquet files", hint="check --from"
         )
-    refuse_managed_above(fs, root / NAME)
+    refuse_managed_above(fs, root / PARQUET)
     chosen = _layout(fs, root, schema, layout)
     if value is not None and chosen not in ("kv", "metadata"):
         raise SettingsError(
@@ -211,7 +210,7 @@ def _layout(fs: Fs, root: Path, schema: TableSchema, word: str) -> TreeLayout:
 def _like(layout: TreeLayout, schema: TableSchema) -> str:
     column = schema.partitioning.name if schema.partitioning else "Column"
     return {
-        "nested": f"<internal>/<value>/{schema.name}/{NAME}",
+        "nested": f"<internal>/<value>/{schema.name}/{PARQUET}",
         "flat": f"*{SUFFIX}",
         "kv": f"{column}=<value>/*{SUFFIX}",
         "metadata": METADATA,
@@ -326,7 +325,7 @@ class TreeRows:
     def convert(self, part: Part, directory: Path, on_progress: Progress) -> ConvertedRows:
         fs, stored = self._fs, self._schema.stored
         fs.mkdirs(directory)
-        written = write_parquet_leaf(fs, directory / NAME, stored, self._batches(part), CODEC)
+        written = write_parquet_leaf(fs, directory / PARQUET, stored, self._batches(part), CODEC)
         if written.rows != part.rows:
             raise ValidationFailedError(
                 "the tree has another number of rows than before",
@@ -336,7 +335,7 @@ class TreeRows:
                 hint="import again when nobody writes the tree",
                 phase="stage",
             )
-        state = FileState(written.bytes, checksum(fs, directory / NAME, 0, written.bytes))
+        state = FileState(written.bytes, checksum(fs, directory / PARQUET, 0, written.bytes))
         on_progress(f"{part.value}: {counted(written.rows, 'row')} of {counted(len(part.leaves), 'file')} read")
         return ConvertedRows((parquet_rows(fs, directory, written.rows, state, stored),), written.digests)
 

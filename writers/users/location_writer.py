@@ -23,7 +23,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.store.users.location_record import CommittedRows
+from sparkhaven.store.users.user_table import CommittedRows
 from sparkhaven.writers.append.column_files import ColumnFiles, cut_tails
 from sparkhaven.writers.append.column_values import column_values
 from sparkhaven.writers.append.worker_cache import Ids, ids_of

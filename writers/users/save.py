@@ -31,11 +31,11 @@ from sparkhaven.store.errors import (
     SettingsError,
     TableExistsError,
     UnsupportedVersionError,
+    as_storage_errors,
 )
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import NESTED, SPLAYED, definition_of
 from sparkhaven.store.format.table.tbl import decode_tbl, encode_tbl
-from sparkhaven.store.io.system_errors import as_storage_errors
 from sparkhaven.store.layout import (
     LocationKey,
     check_partition,
@@ -46,8 +46,17 @@ from sparkhaven.store.layout import (
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, TableSchema
-from sparkhaven.store.users.location_record import CommittedRows, LocationRecord, encode_locations
-from sparkhaven.store.users.user_table import DEFINITION, SAVE, UserTable, load_locations, load_user_table, splayed_now
+from sparkhaven.store.users.user_table import (
+    DEFINITION,
+    SAVE,
+    CommittedRows,
+    LocationRecord,
+    UserTable,
+    encode_locations,
+    load_locations,
+    load_user_table,
+    splayed_now,
+)
 from sparkhaven.writers.users.arrow_columns import IncomingRows, arrow_stream, columns_of, require_same_columns
 from sparkhaven.writers.users.location_writer import LocationWriter, lock_user_table
 from sparkhaven.writers.users.splayed import (

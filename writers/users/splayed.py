@@ -28,8 +28,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import replaced, saves_beside, staged
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.store.users.location_record import CommittedRows
-from sparkhaven.store.users.user_table import DEFINITION, ONE, SAVE, SINCE, UserTable, save_of, since_of
+from sparkhaven.store.users.user_table import DEFINITION, ONE, SAVE, SINCE, CommittedRows, UserTable, save_of, since_of
 from sparkhaven.writers.users.arrow_columns import IncomingRows
 from sparkhaven.writers.users.location_writer import LocationWriter
 

@@ -22,7 +22,7 @@ from sparkhaven.store.merges.history import in_columns
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, all_values, more_values, newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, load_validation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.filled_columns import filled
+from sparkhaven.store.scan.column_file import filled
 from sparkhaven.store.scan.seen_history import require_recorded
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import Column, TableSchema, ValidatorRule

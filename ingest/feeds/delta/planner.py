@@ -29,11 +29,10 @@ from sparkhaven.ingest.feeds.delta.versions import (
     versions_gone,
 )
 from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.store.delta.columns import delta_columns
 from sparkhaven.store.delta.log import list_log, require_readable
-from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
+from sparkhaven.store.delta.snapshot import delta_columns
+from sparkhaven.store.epochs.state.log_values import TABLE, LastMessage, OffsetRange, packed, unpacked
 from sparkhaven.store.epochs.state.offsets import OffsetEnd
-from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 

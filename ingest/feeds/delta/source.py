@@ -51,11 +51,10 @@ from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec.stream_spec import TableRoutes
 from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
-from sparkhaven.store.delta.columns import DeltaColumns
 from sparkhaven.store.delta.log import damaged
+from sparkhaven.store.delta.snapshot import DeltaColumns
 from sparkhaven.store.delta.vectors import kept_rows
-from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import unpacked
+from sparkhaven.store.epochs.state.log_values import FileId, OffsetRange, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, carrying
 from sparkhaven.store.io.fs import Fs
 

@@ -14,12 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
-from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
 from sparkhaven.store.delta.log import Body, Listing, data_path, list_log, version_file
-from sparkhaven.store.delta.snapshot import FileKey, actions_up_to, file_key, read_version, require_table, version_bytes
+from sparkhaven.store.delta.snapshot import (
+    DeltaColumns,
+    FileKey,
+    actions_up_to,
+    delta_columns,
+    file_key,
+    read_version,
+    require_table,
+    version_bytes,
+)
 from sparkhaven.store.delta.vectors import Vector, vector_of
-from sparkhaven.store.epochs.state.log_values import LastMessage
-from sparkhaven.store.epochs.state.position_kinds import VersionPosition
+from sparkhaven.store.epochs.state.log_values import LastMessage, VersionPosition
 from sparkhaven.store.epochs.state.resume_rules import ROLL_BACK
 from sparkhaven.store.errors import FeedError, PositionGapError, SparkhavenError
 from sparkhaven.store.io.fs import Fs

@@ -19,8 +19,7 @@ from sparkhaven.ingest.spec.payload_formats import UTF8
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows, typed_array
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import RejectedRow
+from sparkhaven.store.quarantine.rejected_rows import Reason, RejectedRow
 
 
 def requeue_file_rows(

@@ -34,8 +34,7 @@ from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target, heade
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.refusals import Refusal, out_of_range
 from sparkhaven.ingest.values.typed_rows import TypedRows
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import RejectedRow
+from sparkhaven.store.quarantine.rejected_rows import Reason, RejectedRow
 
 _UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO, Reason.NO_FRAME)
 

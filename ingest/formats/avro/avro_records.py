@@ -42,7 +42,7 @@ from sparkhaven.store.native.abi import (
     WIRE_NULL,
     WIRE_STRING,
 )
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _KINDS = {
     "null": WIRE_NULL,

@@ -23,7 +23,7 @@ from sparkhaven.ingest.spec.payload_formats import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.errors import FeedError
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 Field = tuple[str, bool]  # text, and whether it was quoted
 

@@ -46,7 +46,7 @@ from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
 from sparkhaven.store.errors import SettingsError
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 EXPECTED = f"at most {MAX_RECORD >> 20} MiB a record"
 

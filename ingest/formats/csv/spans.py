@@ -29,7 +29,7 @@ from sparkhaven.ingest.values.typed_columns import csv_texts
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.native.abi import TEXT, CsvLayout
 from sparkhaven.store.native.library import core
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 MAX_RECORD = MAX_LINE  # bytes that one record may span over lines
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 Path = tuple[str, ...]
 Tree = dict[str, "Tree"]

@@ -47,7 +47,7 @@ from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merg
 from sparkhaven.store.errors import listed
 from sparkhaven.store.native.abi import TOKEN, NameLayout, NamesLayout
 from sparkhaven.store.native.library import core
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _BLANKS = " \t\n\r"
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.store.delta.columns import MappedField
+from sparkhaven.store.delta.snapshot import MappedField
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.foreign_parquet import BATCH_BYTES, ForeignParquet

@@ -46,7 +46,7 @@ from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _NULL = pa.scalar(None)
 _FLOATING = ("float", "double")

@@ -42,7 +42,6 @@ from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
 from sparkhaven.ingest.values.wire_values import Moment, WireValue
 from sparkhaven.store.conversions import number_arrays
-from sparkhaven.store.conversions.coded_arrays import takes_elements
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,
     SIGNIFICANT,
@@ -54,10 +53,10 @@ from sparkhaven.store.conversions.conversion_table import (
     source_of,
 )
 from sparkhaven.store.conversions.hybrid_calendar import UTC_NAMES, UnsureInstants
-from sparkhaven.store.conversions.number_arrays import DAY_MS, plain_scalar
+from sparkhaven.store.conversions.number_arrays import DAY_MS, plain_scalar, takes_elements
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, clock_text, day_text, timestamp_text
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.codings.coding import Coding
 
 

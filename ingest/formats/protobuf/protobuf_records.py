@@ -68,7 +68,7 @@ from sparkhaven.store.native.abi import (
     WIRE_UINT,
     WIRE_ULONG,
 )
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _MOST_NS = NS_PER_SECOND - 1
 _STRUCT, _VALUE, _LIST = (f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))

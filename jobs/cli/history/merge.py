@@ -30,6 +30,7 @@ from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,
     TableNotFoundError,
+    as_ours,
     counted,
     counted_with,
 )
@@ -37,7 +38,6 @@ from sparkhaven.store.io.direct_io import DirectFs
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.sync import SYNC_MODES
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes

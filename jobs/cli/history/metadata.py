@@ -14,7 +14,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext, report
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.readers.checks.location_index import (
+from sparkhaven.readers.checks.history import (
     Difference,
     differences,
     index_finding,

@@ -15,8 +15,7 @@ from sparkhaven.jobs.cli.context import CliContext, error_json
 from sparkhaven.jobs.cli.options import DatedRun, DatesOption, DryRun, LossyOption, TableArgument, help_end
 from sparkhaven.jobs.date_choice import parse_choice
 from sparkhaven.jobs.operations.rewriting import delete_rows, rewrite_dates
-from sparkhaven.store.errors import SettingsError, counted
-from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.errors import SettingsError, as_ours, counted
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
 from sparkhaven.writers.rewrites.column_changes import ColumnChanges

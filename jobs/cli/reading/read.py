@@ -25,10 +25,8 @@ from sparkhaven.jobs.cli.options import (
     help_end,
     memory_bytes,
 )
-from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
-from sparkhaven.readers.arrow.export import check_target, export
-from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.readers.arrow.opening_together import feed_positions
+from sparkhaven.readers.arrow.export import cell_values, check_target, export, nested_text
+from sparkhaven.readers.arrow.opening import feed_positions, open_table
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.local_path import local_path

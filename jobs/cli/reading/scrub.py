@@ -31,8 +31,7 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end, seco
 from sparkhaven.readers.checks.committed import CommittedFile, check_file, committed_files
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.store.errors import EXIT_BAD_DATA, CorruptFileError, LockLostError, SettingsError, counted
-from sparkhaven.store.framing.canonical import dump, load
-from sparkhaven.store.framing.log_frames import frame, frame_at
+from sparkhaven.store.framing import dump, frame, frame_at, load
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.read_only_roots import is_writable
 from sparkhaven.store.layout import Layout, TableName

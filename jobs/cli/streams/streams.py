@@ -25,7 +25,7 @@ from sparkhaven.jobs.monitor.streams import StreamFacts, table_streams
 from sparkhaven.jobs.monitor.texts import ago, iso_time
 from sparkhaven.jobs.operations.epoch_changes import roll_back, shown_rows
 from sparkhaven.jobs.operations.epoch_changes import undo as undo_epochs
-from sparkhaven.store.epochs.files.failure_note import StreamFailure
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.log_values import absent_in, ignored_in

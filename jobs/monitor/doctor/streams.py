@@ -19,8 +19,8 @@ from sparkhaven.jobs.settings.stream_file import StreamSettings, name_stream
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.stream_files import check_head, check_log, check_positions, stray_stream_files
-from sparkhaven.store.epochs.files.failure_note import StreamFailure
 from sparkhaven.store.epochs.files.lock import lock_owner
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_epochs, list_streams
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON

@@ -27,9 +27,8 @@ from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
-from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError, counted
+from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError, as_ours, counted
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed

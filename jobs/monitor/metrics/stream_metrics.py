@@ -43,7 +43,7 @@ from sparkhaven.jobs.monitor.storage import DiskUse, disk_use, free_bytes
 from sparkhaven.jobs.monitor.streams import failures
 from sparkhaven.jobs.monitor.symbols import SymbolTables, symbol_files, symbol_sizes
 from sparkhaven.jobs.monitor.waiting import SourceWatch
-from sparkhaven.store.epochs.files.failure_note import StreamFailure
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.pins import Pin, held
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
@@ -52,7 +52,7 @@ from sparkhaven.store.errors import CorruptFileError, LockLostError, PositionGap
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 
 LEAST_S, SHARE = 10.0, 20

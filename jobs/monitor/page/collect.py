@@ -25,7 +25,7 @@ from sparkhaven.jobs.monitor.symbols import symbol_growth
 from sparkhaven.jobs.monitor.texts import headline
 from sparkhaven.jobs.monitor.waiting import remarks_of
 from sparkhaven.jobs.settings.stream_file import StreamSettings
-from sparkhaven.store.epochs.files.failure_note import StreamFailure
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure
 from sparkhaven.store.epochs.reading.stream_state import EpochEntry, list_epochs, list_streams, load_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SparkhavenError

@@ -98,14 +98,13 @@ from sparkhaven.readers.spark.jvm.jar import jar_digest
 from sparkhaven.readers.spark.options import DEFAULT_READER, STREAM, ReadOptions
 from sparkhaven.readers.spark.spark_types import require_exact, spark_schema
 from sparkhaven.store.epochs.pins import Pin
+from sparkhaven.store.epochs.state.log_records import pack_ranges
 from sparkhaven.store.epochs.state.packed_location import Files, Names, Numbering, Stats
-from sparkhaven.store.epochs.state.withdrawn_rows import pack_ranges
-from sparkhaven.store.errors import SettingsError, SparkhavenError
+from sparkhaven.store.errors import SettingsError, SparkhavenError, as_storage_errors
 from sparkhaven.store.expressions.predicate.expression import Predicate
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix, grouping_keys
-from sparkhaven.store.format.parquet.location_files import INDEX, in_parquet
-from sparkhaven.store.io.stat import Stat
-from sparkhaven.store.io.system_errors import as_storage_errors
+from sparkhaven.store.io.open_files import Stat
+from sparkhaven.store.layout import INDEX, in_parquet
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.index_file import index_columns, key_columns
 from sparkhaven.store.scan.slices import Slice

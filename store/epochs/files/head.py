@@ -30,20 +30,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint, open_saved
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, SavedState, encode_checkpoint, open_saved
 from sparkhaven.store.epochs.files.logfile import LogFile
-from sparkhaven.store.epochs.files.saved_state import Checkpoint, SavedState
 from sparkhaven.store.epochs.state.log_records import decode_key
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs, StreamState
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.canonical import BROKEN
-from sparkhaven.store.framing.log_frames import HEAD_MAGIC
+from sparkhaven.store.framing import BROKEN, HEAD_MAGIC
 from sparkhaven.store.places import StreamPlace
 
 GROWTH = 2  # times its own size: what a start decodes is at most this, and writing it costs half of what commits write
-
-
 Mark = tuple[int, bytes]
 """Offset of a frame, and its length and checksum (as bytes of the frame), which identify it; empty for no frame."""
 

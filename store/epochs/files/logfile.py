@@ -12,7 +12,7 @@ from typing import NoReturn
 from sparkhaven.store.epochs.files.lock import lock_lost
 from sparkhaven.store.epochs.state.log_records import Record, encode
 from sparkhaven.store.errors import CommitUnknownError, EpochConflictError, phase_of
-from sparkhaven.store.framing.log_frames import FRAME, HEADER, LOG_MAGIC, frame, header
+from sparkhaven.store.framing import FRAME, HEADER, LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.open_files import Opened
 

@@ -1,5 +1,7 @@
 """Reads log, checkpoint and head of a stream; the only module that does.
 
+``open_files`` opens the three as of one moment between compactions, without decoding them.
+
 ``read_files`` reads all records from the checkpoint on, without locations; ``LogFiles.full`` reads one again with them.
 ``read_newest`` reads what leads to the newest state: with a head (``store.epochs.files.head``) only the records after
 it. So a reader does not notice damage before the head: it uses none of those bytes. The start of a writer, and
@@ -13,17 +15,130 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.head import Head, decode_head, open_head
+import pyarrow as pa
+
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, SavedState, open_saved
+from sparkhaven.store.epochs.files.head import Head, decode_head, open_head, read_head
 from sparkhaven.store.epochs.files.removals import last_removal, read_removals
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
-from sparkhaven.store.epochs.reading.opening import OpenedFiles, open_files, require_reaches
 from sparkhaven.store.epochs.state.log_records import ROLLBACK, CommitRecord, Record, RollbackRecord, decode
-from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.rollbacks import RolledBack, RolledBackEpochs
-from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import written
-from sparkhaven.store.framing.log_frames import FRAME, HEADER, ByteSource, Frame, Survey, ending, frame_at, walk
+from sparkhaven.store.epochs.state.replay import RolledBack, RolledBackEpochs, StreamState, chain
+from sparkhaven.store.errors import CorruptFileError, TableNotFoundError, UnsupportedVersionError
+from sparkhaven.store.framing import (
+    FRAME,
+    HEADER,
+    LOG_MAGIC,
+    ByteSource,
+    Frame,
+    Survey,
+    ending,
+    frame_at,
+    read_header,
+    walk,
+    written,
+)
+from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.open_files import Opened
 from sparkhaven.store.places import StreamPlace
+
+READ_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    stream: str
+    path: Path
+    checkpoint: SavedState | None
+    checkpoint_bytes: int
+    source: Opened
+    base: int
+    head: memoryview | None
+    held: bool = False
+
+    @property
+    def epoch(self) -> int:
+        """That of the checkpoint."""
+        return self.checkpoint.epoch if self.checkpoint else 0
+
+    @property
+    def folded(self) -> int:
+        """Number of the last record in the checkpoint."""
+        return self.checkpoint.number("n") if self.checkpoint else 0
+
+
+def open_files(place: StreamPlace, *, head: bool = False, whole: bool = False, held: bool = False) -> OpenedFiles:
+    """Opens checkpoint and log, and the head if asked for; again if a compaction came in between.
+
+    ``whole``: verifies the whole checkpoint. ``held``: the head is read into memory, not mapped.
+    TableNotFoundError: there is no log. CorruptFileError: the checkpoint is damaged, or older than the log's first
+    epoch.
+    """
+    path = place.stream_log
+    checkpoint_path = place.stream_checkpoint
+    epoch = base = 0
+    for _ in range(READ_ATTEMPTS):
+        saved, size = _checkpoint(place.fs, checkpoint_path, whole)
+        # read before the log, so that the log is at least as new
+        cached = read_head(place, held=held) if head else None
+        try:
+            source = place.fs.open(path)
+        except FileNotFoundError:
+            raise TableNotFoundError(
+                "stream has no commit log",
+                where=path,
+                expected="a log",
+                found="checkpoint only" if size else "nothing",
+                hint="`sparkhaven stats` lists the streams of a table",
+            ) from None
+        epoch, base = saved.epoch if saved else 0, read_header(source.read(0, HEADER.size), LOG_MAGIC, path)
+        if base <= epoch:
+            return OpenedFiles(place.stream, path, saved, size, source, base, cached, held)
+    raise CorruptFileError(
+        "the checkpoint that the commit log continues from is missing",
+        where=checkpoint_path,
+        expected=f"epoch {base} or newer",
+        found=f"epoch {epoch}",
+        hint="restore the checkpoint from a copy. Nothing was changed or deleted",
+    )
+
+
+def require_reaches(opened: OpenedFiles, end: Survey) -> None:
+    """CorruptFileError: the log ends before its checkpoint, which was made from it."""
+    saved = opened.checkpoint
+    if saved is None or opened.base >= saved.epoch:
+        return
+    part = next(walk(opened.source, end.last[0]), None) if end.last[1] else None
+    last = decode(part.payload, opened.path, reports=False).n if part is not None else 0
+    if last < saved.number("n"):
+        raise CorruptFileError(
+            "the commit log is older than its checkpoint. Acknowledged records are lost",
+            where=opened.path,
+            expected=f"record {saved.number('n')}, which {saved.where} was made from",
+            found=f"records up to {last}",
+            hint="restore log and checkpoint from one copy. Nothing was changed or deleted",
+        )
+
+
+def _checkpoint(fs: Fs, path: Path, whole: bool) -> tuple[SavedState | None, int]:
+    data = mapped(fs, path)
+    if data is None:
+        return None, 0
+    saved = open_saved(data, path)
+    if whole:
+        saved.check()
+    return saved, len(data)
+
+
+def mapped(fs: Fs, path: Path) -> memoryview | None:
+    """The bytes of a file that is only replaced, never appended to, or None."""
+    for _ in range(READ_ATTEMPTS):
+        stat = fs.stat(path)
+        if stat is None:
+            return None
+        try:
+            return memoryview(fs.map(path, stat.size))
+        except (CorruptFileError, FileNotFoundError):
+            continue  # replaced by a shorter one just now
+    return memoryview(pa.py_buffer(fs.read(path)))
 
 
 @dataclass(frozen=True, slots=True)

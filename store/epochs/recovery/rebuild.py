@@ -19,22 +19,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.checkpoint import encode_checkpoint
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, encode_checkpoint
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.files.removals import empty_removals, read_removals
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, aside_of, note_path
 from sparkhaven.store.epochs.recovery.survey import StreamSurvey, read_removed_locations
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import OpenRecord, encode
-from sparkhaven.store.epochs.state.log_values import LocationState
+from sparkhaven.store.epochs.state.log_values import REBUILT, LocationState
 from sparkhaven.store.epochs.state.offsets import OffsetEnd, Offsets
-from sparkhaven.store.epochs.state.position_kinds import REBUILT
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import fold
+from sparkhaven.store.epochs.state.replay import StreamState, fold
 from sparkhaven.store.errors import CorruptFileError, FormatError, SettingsError, TableExistsError
 from sparkhaven.store.format.table.table_size import TableSize, decode
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header
+from sparkhaven.store.framing import LOG_MAGIC, frame, header
 from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace

@@ -41,9 +41,8 @@ from sparkhaven.store.epochs.recovery.resume import Resumed, resume
 from sparkhaven.store.epochs.recovery.set_aside import SET_ASIDE, SetAside, list_set_aside
 from sparkhaven.store.epochs.recovery.survey import named_beyond
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
-from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.epochs.state.replay import StreamState, restored
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule
-from sparkhaven.store.epochs.state.rollbacks import restored
 from sparkhaven.store.errors import FormatError, counted
 from sparkhaven.store.format.table.table_size import published
 from sparkhaven.store.io.fs import Fs, Lock

@@ -1,6 +1,6 @@
 """Takes the files of a stream away for good, so that a kill between any two steps loses and doubles nothing.
 
-1. The note with the numbers of the log (``store.epochs.files.removal_note``), durably. First: once the log is gone
+1. The note with the numbers of the log (``store.epochs.files.stream_notes``), durably. First: once the log is gone
    nothing else has its numbers. While there is a log the note means nothing.
 2. Caches: Spark's checkpoint of the stream and scratch files. Before the log: a new stream must not find them.
 3. The log is unlinked, durably: from here on the stream does not exist.
@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.failure_note import SUFFIX
 from sparkhaven.store.epochs.files.lock import in_progress
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, write_removed
+from sparkhaven.store.epochs.files.stream_notes import FAILED, RemovedStream, write_removed
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.io.fs import Fs, stats_below
 from sparkhaven.store.places import StreamPlace
@@ -33,7 +32,7 @@ def files_of_stream(place: StreamPlace) -> list[Path]:
     names = set(place.fs.names(directory))
     beside = [
         directory / f"{place.stream}{suffix}"
-        for suffix in (".log", *REST, SUFFIX, ".lock")
+        for suffix in (".log", *REST, FAILED, ".lock")
         if f"{place.stream}{suffix}" in names
     ]
     caches = [path for path in _caches(place) if place.fs.stat(path) is not None]
@@ -69,7 +68,7 @@ def finish_removal(place: StreamPlace, note: RemovedStream | None) -> None:
         path = directory / name
         if name.startswith(f".{place.stream}.") and ".tmp-" in name and not in_progress(place.fs, path):
             place.fs.unlink(path)
-    for suffix in (*REST, SUFFIX):
+    for suffix in (*REST, FAILED):
         with place.fs.during("remove-rest"):
             place.fs.unlink(directory / f"{place.stream}{suffix}")
     lock = place.stream_lock

@@ -17,18 +17,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.files.logfile import KeptRecords
-from sparkhaven.store.epochs.files.published_size import DATA_OFFSET, TABLE_DEFINITION, data_start, physical_size
+from sparkhaven.store.epochs.files.published_size import (
+    DATA_OFFSET,
+    TABLE_DEFINITION,
+    Unsynced,
+    data_start,
+    physical_size,
+)
 from sparkhaven.store.epochs.files.removals import read_removals
-from sparkhaven.store.epochs.files.unsynced import Unsynced
 from sparkhaven.store.epochs.reading.log_reader import Newest, advance, read_newest, rolled_back_epochs_of
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
 from sparkhaven.store.epochs.state.log_records import CommitRecord, EpochRecord, Record, RollbackRecord, decode, encode
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.epochs.state.replay import StreamState, chain
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs, StreamState, chain
 from sparkhaven.store.errors import FormatError
 from sparkhaven.store.format.column.prefix import decode_prefix
-from sparkhaven.store.framing.log_frames import HEADER, Survey, frame, refuse_damage, survey, walk
+from sparkhaven.store.framing import HEADER, Survey, frame, refuse_damage, survey, walk
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.native.checked_columns import checksum, crc32

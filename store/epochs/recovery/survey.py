@@ -16,8 +16,8 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.head import open_head
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, data_start, read_mark, walk_locations
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed
 from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed
 from sparkhaven.store.epochs.reading.stream_state import known_state
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge
 from sparkhaven.store.epochs.state.log_values import LocationState
@@ -25,7 +25,7 @@ from sparkhaven.store.epochs.state.removed_locations import Named, Removal, Remo
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize, decode
-from sparkhaven.store.framing.log_frames import HEAD_MAGIC, HEADER, read_header
+from sparkhaven.store.framing import HEAD_MAGIC, HEADER, read_header
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, all_values, newest

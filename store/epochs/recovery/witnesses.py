@@ -20,18 +20,16 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.files.lock import named_generation
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE, published_files, walk_locations
-from sparkhaven.store.epochs.files.removal_note import read_removed
 from sparkhaven.store.epochs.files.removals import read_named
-from sparkhaven.store.epochs.reading.state_cache import newest_state
-from sparkhaven.store.epochs.reading.stream_state import load_stream
+from sparkhaven.store.epochs.files.stream_notes import read_removed
+from sparkhaven.store.epochs.reading.stream_state import load_stream, newest_state
 from sparkhaven.store.epochs.recovery.set_aside import gone_after_merge, words_of
 from sparkhaven.store.epochs.recovery.survey import named_by_head, named_by_ledger
 from sparkhaven.store.epochs.state.removed_locations import Named
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import restored
+from sparkhaven.store.epochs.state.replay import StreamState, restored
 from sparkhaven.store.errors import CorruptFileError, FormatError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import TRUNCATED, WITHDRAWN, decode, published
-from sparkhaven.store.framing.log_frames import HEADER
+from sparkhaven.store.framing import HEADER
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import MergeInput, MergeRecord, all_values, newest
 from sparkhaven.store.next_steps import restore_log

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from sparkhaven.store.epochs.state.log_records import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.epochs.state.packed_location import Files, Shape, Stats
-from sparkhaven.store.epochs.state.withdrawn_rows import RANGE_BYTES, pack_ranges, unpack_ranges
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.row_ranges import NO_ROWS
 

@@ -14,8 +14,10 @@ current one.
               topic id, digest], ...]; of a range whose last message is known its offset, leader epoch (-1: unknown),
               timestamp in ms (-1: none) and CRC-32 of key and value follow
 ``rollback``  ``to`` (the state is again that of this epoch), ``reason``, ``changed`` [[internal, value], ...]
-``withdraw``  rows that no reader shows from this epoch on: ``reason``, ``locations`` and, after a line feed, their row
-              ranges (``store.epochs.state.withdrawn_rows``); where it takes back epochs: ``undoes``, their numbers
+``withdraw``  rows that no reader shows from this epoch on, while older epochs still show them: ``reason``,
+              ``locations`` [[internal, value, since, number of ranges], ...] and, after a line feed, the ranges of all
+              of them, each i8 first row and i8 row after the last, little-endian; where it takes back epochs:
+              ``undoes``, their numbers. The rows stay in their files, since later epochs lie behind them
 ``sync``      all epochs up to ``epoch`` are on disk (modes periodic and none)
 
 Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
@@ -23,19 +25,68 @@ Unknown keys are ignored, an unknown ``kind`` is an UnsupportedVersionError.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
+
+import numpy as np
 
 from sparkhaven.store.epochs.state.commit_policy import Durability
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, OffsetRange
 from sparkhaven.store.epochs.state.offsets import decode_last, encode_last
 from sparkhaven.store.epochs.state.packed_location import Reports, encode_reports
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, decode_rule
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn, decode_withdrawn, encode_withdrawn
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import BEHIND, BROKEN, dump, load, written
+from sparkhaven.store.framing import BEHIND, BROKEN, dump, load, written
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
+from sparkhaven.store.types.row_ranges import RowRanges
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """Rows of one location, which epoch ``since`` created."""
+
+    key: LocationKey
+    since: int
+    rows: RowRanges
+
+
+def encode_withdrawn(locations: Sequence[Withdrawn]) -> tuple[list[list[str | int]], bytes]:
+    """What the text says of the locations, and the bytes behind it."""
+    named: list[list[str | int]] = [
+        [part.key.internal, part.key.value, part.since, len(part.rows)] for part in locations
+    ]
+    return named, b"".join(pack_ranges(part.rows) for part in locations)
+
+
+def decode_withdrawn(value: Mapping[str, Any], packed: bytes) -> tuple[Withdrawn, ...]:
+    """The inverse. KeyError, TypeError or ValueError: a part is missing, or ranges are not ascending."""
+    locations, offset = [], 0
+    for internal, date, since, count in value["locations"]:
+        end = offset + RANGE_BYTES * int(count)
+        rows = unpack_ranges(packed[offset:end], int(count))
+        locations.append(Withdrawn(LocationKey(str(internal), str(date)), int(since), rows))
+        offset = end
+    if offset != len(packed):
+        raise ValueError(f"row ranges end at byte {offset} of {len(packed)}")
+    return tuple(locations)
+
+
+def pack_ranges(rows: RowRanges) -> bytes:
+    """``RANGE_BYTES`` for each range."""
+    return np.stack((rows.starts, rows.stops), axis=1).astype("<i8").tobytes()
+
+
+def unpack_ranges(data: bytes, count: int) -> RowRanges:
+    """The inverse. ValueError: there are other bytes, or the ranges are empty, touch, or do not ascend."""
+    if len(data) != RANGE_BYTES * count:
+        raise ValueError(f"{len(data)} bytes of {count} row ranges")
+    edges = np.frombuffer(data, "<i8").astype(np.int64)
+    if len(edges) and (edges[0] < 0 or not bool((np.diff(edges) > 0).all())):
+        raise ValueError("row ranges do not ascend")
+    return RowRanges(edges[::2].copy(), edges[1::2].copy())
+
 
 ColumnEntry = tuple[int, str, str, str, str | None, str]  # id, name, type, storage, encoding, kind
 
@@ -118,6 +169,9 @@ ROLLBACK = b'"kind":"rollback"'
 Record = OpenRecord | CommitRecord | RollbackRecord | WithdrawRecord | SyncRecord
 EpochRecord = CommitRecord | RollbackRecord | WithdrawRecord
 """Records that make an epoch."""
+
+
+RANGE_BYTES = 16
 
 
 def encode(record: Record) -> bytes:

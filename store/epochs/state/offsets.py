@@ -28,13 +28,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkhaven.store.epochs.state.file_positions import Resolution
-from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange, Split
-from sparkhaven.store.epochs.state.position_kinds import (
+from sparkhaven.store.epochs.state.log_values import (
     REBUILT,
     REQUEUED,
     VERSIONS,
+    LastMessage,
+    OffsetRange,
     PositionKind,
     PositionSource,
+    Split,
     source_of,
     unpacked,
 )

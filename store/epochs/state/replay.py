@@ -2,6 +2,13 @@
 
 The state of an epoch is the checkpoint's state plus the records of its *chain*: walking back from the epoch's record,
 a rollback continues at the epoch that it restored. Rolled-back records stay in the log, but are on no later chain.
+
+A feed that several tables are fed from has a log in each of them, and a batch commits in each. A process that is killed
+between two of these commits leaves tables at different positions, and so does the rollback of one of them. The feed is
+then read again from the position that is ``furthest_back``, and each log leaves out what it has (R2, R4, R5). A table
+without an epoch has no position. It does not hold the others back: its first epoch says where it begins
+(``first_ranges``, and the files of the others), and is committed before any table commits its first batch. So a table
+that has an epoch, and does not know a partition, lacks all of it.
 """
 
 from __future__ import annotations
@@ -24,15 +31,69 @@ from sparkhaven.store.epochs.state.log_records import (
     SyncRecord,
     WithdrawRecord,
 )
-from sparkhaven.store.epochs.state.log_values import REJECTED, FileId, LocationReport, LocationState, OffsetRange, Split
-from sparkhaven.store.epochs.state.offsets import Offsets
+from sparkhaven.store.epochs.state.log_values import (
+    REJECTED,
+    FileId,
+    LocationReport,
+    LocationState,
+    OffsetRange,
+    PositionKind,
+    Split,
+    source_of,
+)
+from sparkhaven.store.epochs.state.offsets import OffsetEnd, Offsets, TopicPartition
 from sparkhaven.store.epochs.state.packed_location import Files, Reports, Stats
 from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
 from sparkhaven.store.epochs.state.resume_rules import PartitionRule, zone_of
-from sparkhaven.store.epochs.state.rollbacks import RolledBack, fold
-from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
-from sparkhaven.store.layout import stream_of
+from sparkhaven.store.errors import CorruptFileError, PositionGapError, TableNotFoundError
+from sparkhaven.store.layout import LocationKey, stream_of
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
+
+RolledBack = tuple[tuple[int, int], ...]
+"""Pairs (restored epoch, epoch of the rollback), ascending and disjoint: the epochs between the two are rolled back."""
+MAX_PAIRS = 100
+OF_FEEDS = (PositionKind.OFFSETS, PositionKind.VERSIONS)
+
+
+def fold(known: RolledBack, to: int, epoch: int) -> RolledBack:
+    """Adds a rollback that is newer than all known ones; drops those that it covers.
+
+    Above ``MAX_PAIRS`` the oldest two become one. Epochs between them then count as rolled back too, which only a
+    reader can meet that has stood still for a hundred rollbacks.
+    """
+    pairs = [*(pair for pair in known if pair[0] < to), (to, epoch)]
+    if len(pairs) > MAX_PAIRS:
+        pairs[:2] = [(pairs[0][0], pairs[1][1])]
+    return tuple(pairs)
+
+
+def restored(known: RolledBack, epoch: int) -> int | None:
+    """None if an epoch was not rolled back, else the restored older epoch."""
+    return min((to for to, rollback in known if to < epoch < rollback), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBackEpochs:
+    """``dead``: the rollbacks, each (restored epoch, its own epoch). ``locations``: those of rolled-back epochs."""
+
+    dead: tuple[tuple[int, int], ...] = ()
+    locations: frozenset[LocationKey] = frozenset()
+
+    @staticmethod
+    def of(records: Iterable[Record], kept: Sequence[Record]) -> RolledBackEpochs:
+        """Of records, of which ``kept`` are on the chain to the newest epoch."""
+        live = {record.n for record in kept}
+        dead: list[tuple[int, int]] = []
+        locations: set[LocationKey] = set()
+        for record in records:
+            if isinstance(record, RollbackRecord):
+                dead.append((record.to, record.epoch))
+            elif isinstance(record, CommitRecord) and record.n not in live:
+                locations.update(report.key for report in record.batch.reports)
+        return RolledBackEpochs(tuple(dead), frozenset(locations))
+
+    def __add__(self, later: RolledBackEpochs) -> RolledBackEpochs:
+        return RolledBackEpochs(self.dead + later.dead, self.locations | later.locations)
 
 
 @dataclass(slots=True)
@@ -250,3 +311,65 @@ def _walk(records: Sequence[Record], indexes: dict[int, int], base: int, index: 
                 "a rollback goes to an epoch that the log does not hold", where=where, expected=base, found=record.to
             )
     return chained[::-1]
+
+
+def furthest_back(states: Sequence[StreamState]) -> StreamState:
+    """A state with the positions that all tables have; its epoch is 0 only if no table has one.
+
+    Of one table they are its own. The files are those that no table would take again.
+    """
+    begun = [state for state in states if state.epoch]
+    if len(begun) < 2:
+        return begun[0] if begun else states[0]
+    first = begun[0]
+    return StreamState(
+        first.stream,
+        epoch=first.epoch,
+        files=_common_files([state.files for state in begun]),
+        offsets=_smallest([state.offsets for state in begun]),
+        rule=first.rule,
+    )
+
+
+def _smallest(all_offsets: Sequence[Offsets]) -> Offsets:
+    """The smallest end of each partition that all of them know."""
+    ends: dict[TopicPartition, OffsetEnd] = {}
+    for partition in all_offsets[0]:
+        if source_of(partition[0]).kind in OF_FEEDS and all(partition in offsets for offsets in all_offsets):
+            ends[partition] = min((offsets[partition] for offsets in all_offsets), key=lambda end: end.stop)
+    return Offsets(ends)
+
+
+def _common_files(windows: Sequence[FileWindow]) -> FileWindow:
+    horizon = min(window.horizon for window in windows)
+    first, *others = windows
+    if all(window == first for window in others):
+        return first
+    paths = {path: None for window in windows for path in window.paths()}
+    remembered = (_known(windows, path) for path in paths)
+    return FileWindow((file for file in remembered if not any(lacks(window, file) for window in windows)), horizon)
+
+
+def _known(windows: Iterable[FileWindow], path: str) -> FileId:
+    return next(file for window in windows if (file := window.known(path)) is not None)
+
+
+def lacks(window: FileWindow, file: FileId) -> bool:
+    """Whether a table would take a file that another has; one that differs is reported when it is planned."""
+    try:
+        return window.status(file) == "fresh"
+    except PositionGapError:
+        return False
+
+
+def first_ranges(offsets: Offsets, proposed: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """Ranges without messages that say where a table begins: at these ends, else where proposed ranges begin."""
+    starts = {
+        partition: OffsetRange(*partition, end.stop, end.stop, end.topic_id)
+        for partition, end in offsets.items()
+        if source_of(partition[0]).kind in OF_FEEDS
+    }
+    for planned in sorted(proposed, key=lambda planned: planned.start):
+        start = OffsetRange(planned.topic, planned.partition, planned.start, planned.start, planned.topic_id)
+        starts.setdefault((planned.topic, planned.partition), start)
+    return tuple(starts[partition] for partition in sorted(starts))

@@ -1,287 +1,111 @@
 """Key formulas: which writable partition a row goes to at merge, decided as a JVM would decide it.
 
-A formula is parsed once and evaluated over distinct values with numpy; nothing
-is ever run as code. Nulls: in a text join the four letters ``null``; in arithmetic the null value of the type, as plain
-Java sees it; the hash of a null is 0. ``abs`` of the smallest number is 0.
+A formula is parsed once and evaluated over distinct values with numpy; nothing is ever run as code. Nulls: in a text
+join the four letters ``null``; in arithmetic the null value of the type, as plain Java sees it; the hash of a null is
+0. ``abs`` of the smallest number is 0.
 
-Key formulas as trees: tokens, grammar and static types. Nothing outside the grammar is accepted.
-
-::
-
-    formula  = "${autobalance_single}" | "__PARTITION_AUTOBALANCE_SINGLE__"
-             | "${autobalance_by_first_grouping_column}" | sum
-    sum      = product { ("+" | "-") product }
-    product  = unary { ("*" | "/" | "%") unary }
-    unary    = ("+" | "-") unary | postfix
-    postfix  = primary { ".hashCode()" | "[" sum "]" }
-    primary  = integer | "text" | `text` | column | token | "(" sum ")" | ("abs" | "Math.abs") "(" sum ")"
-
-Types are those of Java: int, long, char, boolean, text, and objects: dates, times of day, decimals of one width. ``+``
-with a text joins; a text and an object have a hash; the array can only be indexed.
+Java's text and integers are in numpy: strings as UTF-16 units, ``String.hashCode``, wrapping ``/`` and ``%``. Their
+functions work on whole arrays; an array of one row is a constant.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from enum import Enum
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError, meant
-from sparkhaven.store.expressions.formula.javatext import Ints, Text, absolute, divide, remainder
-from sparkhaven.store.expressions.tokens import Cursor, Token, columns_of, tokens
+from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
+from sparkhaven.store.expressions.formula.parsing import FormulaError, FormulaNode, Type, parse
+from sparkhaven.store.expressions.predicate.nodes import columns_of
 from sparkhaven.store.types.codings.coding import JavaValues
 from sparkhaven.store.types.datatypes import DataType
-from sparkhaven.store.types.model import Column, Kind, TableSchema
+from sparkhaven.store.types.model import TableSchema
 
-MAX_DEPTH = 50
-SINGLE = ("${autobalance_single}", "__PARTITION_AUTOBALANCE_SINGLE__")
-BY_GROUP = "${autobalance_by_first_grouping_column}"
-_ARRAY, _COUNT, _TABLE, _DAY = "__WRITABLE_PARTITIONS__", "__NUM_WRITABLE_PARTITIONS__", "__NS_TN__", "__DAY_OF_YEAR__"
-_TOKENS = (_ARRAY, _COUNT, _TABLE, _DAY, *SINGLE, BY_GROUP)
-_LEXER = re.compile(
-    r"""(?P<space>\s+)|(?P<number>\d+)(?![\w.])|(?P<text>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?P<macro>\$\{\w*\})"""
-    r"""|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/%()\[\].])"""
-)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
-_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
-
-
-class Type(Enum):
-    INT = "int"
-    LONG = "long"
-    CHAR = "char"
-    BOOLEAN = "boolean"
-    TEXT = "text"
-    OBJECT = "an object"
-    ARRAY = "the partition array"
-
-    @property
-    def number(self) -> bool:
-        """Whether arithmetic takes it."""
-        return self in (Type.INT, Type.LONG, Type.CHAR)
-
-
-COLUMN_TYPES = {
-    "Boolean": Type.BOOLEAN,
-    "byte": Type.INT,
-    "short": Type.INT,
-    "int": Type.INT,
-    "long": Type.LONG,
-    "char": Type.CHAR,
-    "String": Type.TEXT,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FormulaNode:
-    """One operation on its parts. ``value`` is the constant, or the name of a column."""
-
-    op: str  # int text column table day count array index neg + - * / % join abs hash
-    type: Type
-    parts: tuple[FormulaNode, ...] = field(default=())
-    value: int | str = 0
-
-
-class FormulaError(Exception):
-    """What is wrong in a formula, and at which character (from 1)."""
-
-    def __init__(self, code: str, character: int, expected: str, found: str, hint: str | None = None) -> None:
-        super().__init__(found)
-        self.code, self.character, self.expected, self.found, self.hint = code, character, expected, found, hint
-
-
-def parse(text: str, schema: TableSchema) -> tuple[FormulaNode, bool]:
-    """The tree of a formula, and whether it is by-group without a grouping column. Raises FormulaError."""
-    bare = text.strip()
-    if bare in SINGLE:
-        return _balanced(None), False
-    if bare == BY_GROUP:
-        if not schema.grouping:
-            return _balanced(None), True
-        return _balanced(_column(schema.grouping[0], 1)), False
-    parser = _Parser(tokens(text, _LEXER, _refused), {c.name: c for c in schema.columns})
-    node = parser.sum(0)
-    if parser.here.kind != "end":
-        raise FormulaError("E121", parser.here.character, "an operator or the end", repr(parser.here.text))
-    if node.type is not Type.TEXT:
-        hint = f"write {_ARRAY}[abs(...) % {_COUNT}]"
-        raise FormulaError("E123", 1, "the name of a partition", f"a result of type {node.type.value}", hint)
-    return node, False
-
-
-def _refused(character: int, sign: str) -> FormulaError:
-    return FormulaError("E121", character, "a number, text, column, token or one of + - * / % ( ) [ ]", repr(sign))
-
-
-def _balanced(group: FormulaNode | None) -> FormulaNode:
-    """``array[abs((table + text(group)).hashCode() + day) % count]``."""
-    table = FormulaNode("table", Type.TEXT)
-    key = table if group is None else FormulaNode("join", Type.TEXT, (table, group))
-    total = FormulaNode("+", Type.INT, (FormulaNode("hash", Type.INT, (key,)), FormulaNode("day", Type.INT)))
-    index = FormulaNode("%", Type.INT, (FormulaNode("abs", Type.INT, (total,)), FormulaNode("count", Type.INT)))
-    return FormulaNode("index", Type.TEXT, (index,))
-
-
-def _column(column: Column, character: int) -> FormulaNode:
-    key_type = Type.OBJECT if isinstance(column.type.coding, JavaValues) else COLUMN_TYPES.get(column.type.name)
-    if column.kind is Kind.PARTITIONING or key_type is None:
-        kind = "the partitioning column" if column.kind is Kind.PARTITIONING else f"of type {column.type.name}"
-        raise FormulaError(
-            "E122",
-            character,
-            "a column that is not partitioning, of type String, Boolean, char, byte, short, int, long, LocalDate, "
-            "LocalTime, or a BigDecimal or BigInteger with precision",
-            f"{column.name}, {kind}",
-            "use another column, or __DAY_OF_YEAR__ for the day of the year",
-        )
-    return FormulaNode("column", key_type, (), column.name)
-
-
-class _Parser(Cursor):
-    """Recursive descent; the depth is limited, so no input can exhaust the stack."""
-
-    def __init__(self, parsed: list[Token], columns: Mapping[str, Column]) -> None:
-        super().__init__(parsed, lambda *parts: FormulaError("E121", *parts))
-        self.columns = columns
-
-    def sum(self, depth: int) -> FormulaNode:
-        if depth > MAX_DEPTH:
-            raise FormulaError("E121", self.here.character, f"at most {MAX_DEPTH} levels", "a deeper formula")
-        node = self.product(depth)
-        while token := self.take("+", "-"):
-            right = self.product(depth)
-            if token.text == "+" and Type.TEXT in (node.type, right.type):
-                if Type.ARRAY in (node.type, right.type):
-                    raise FormulaError("E121", token.character, "texts, numbers, columns", Type.ARRAY.value, "index it")
-                node = FormulaNode("join", Type.TEXT, (node, right))
-            else:
-                node = self.arithmetic(token, node, right)
-        return node
-
-    def product(self, depth: int) -> FormulaNode:
-        node = self.unary(depth)
-        while token := self.take("*", "/", "%"):
-            node = self.arithmetic(token, node, self.unary(depth))
-        return node
-
-    def arithmetic(self, token: Token, *parts: FormulaNode) -> FormulaNode:
-        for part in parts:
-            if not part.type.number:
-                raise FormulaError("E121", token.character, f"numbers for {token.text}", part.type.value)
-        wide = any(part.type is Type.LONG for part in parts)
-        op = token.text if len(parts) == 2 else "neg"
-        return FormulaNode(op, Type.LONG if wide else Type.INT, parts)
-
-    def unary(self, depth: int) -> FormulaNode:
-        signs: list[Token] = []
-        while token := self.take("+", "-"):
-            signs.append(token)
-        smallest = self.here.kind == "number" and int(self.here.text) == 2**31
-        if smallest and signs and signs[-1].text == "-":
-            self.position += 1
-            signs.pop()
-            node = FormulaNode("int", Type.INT, (), -(2**31))
-        else:
-            node = self.postfix(depth)
-        for token in reversed(signs):
-            checked = self.arithmetic(token, node)
-            node = (
-                checked if token.text == "-" else FormulaNode("+", checked.type, (node, FormulaNode("int", Type.INT)))
-            )
-        return node
-
-    def postfix(self, depth: int) -> FormulaNode:
-        node = self.primary(depth)
-        while True:
-            start = self.here.character
-            if self.take("."):
-                self.need("hashCode")
-                self.need("(")
-                self.need(")")
-                if node.type not in (Type.TEXT, Type.OBJECT):
-                    expected = "a text or an object before .hashCode()"
-                    raise FormulaError("E121", start, expected, node.type.value, 'join it with ""')
-                node = FormulaNode("hash", Type.INT, (node,))
-            elif self.take("["):
-                index = self.sum(depth + 1)
-                self.need("]")
-                if node.type is not Type.ARRAY or index.type not in (Type.INT, Type.CHAR):
-                    types = f"{node.type.value} indexed by {index.type.value}"
-                    raise FormulaError("E121", start, f"{_ARRAY}[int]", types)
-                node = FormulaNode("index", Type.TEXT, (index,))
-            else:
-                return node
-
-    def primary(self, depth: int) -> FormulaNode:
-        token = self.here
-        if token.kind == "end":
-            raise FormulaError("E121", token.character, "a number, text, column or token", "the end")
-        self.position += 1
-        if token.kind == "number":
-            if len(token.text) > 10 or int(token.text) >= 2**31:
-                raise FormulaError("E121", token.character, "an int, at most 2147483647", token.text)
-            return FormulaNode("int", Type.INT, (), int(token.text))
-        if token.kind == "text":
-            return FormulaNode("text", Type.TEXT, (), _unquote(token))
-        if token.kind == "sign" and token.text == "(":
-            node = self.sum(depth + 1)
-            self.need(")")
-            return node
-        if token.kind in ("name", "macro"):
-            return self.name(token, depth)
-        raise FormulaError("E121", token.character, "a number, text, column or token", repr(token.text))
-
-    def name(self, token: Token, depth: int) -> FormulaNode:
-        special = {
-            _ARRAY: FormulaNode("array", Type.ARRAY),
-            _COUNT: FormulaNode("count", Type.INT),
-            _TABLE: FormulaNode("table", Type.TEXT),
-            _DAY: FormulaNode("day", Type.INT),
-        }
-        if token.text in special:
-            return special[token.text]
-        if token.text in (*SINGLE, BY_GROUP):
-            hint = "write the token alone, or a formula of your own"
-            raise FormulaError("E121", token.character, f"{token.text} as the whole formula", "it inside another", hint)
-        if token.text in self.columns:
-            return _column(self.columns[token.text], token.character)
-        dotted = token.text == "Math" and self.take(".")
-        if (dotted and self.take("abs")) or (token.text == "abs" and self.here.text == "("):
-            self.need("(")
-            inner = self.sum(depth + 1)
-            self.need(")")
-            wide = self.arithmetic(Token("name", "abs", token.character), inner)
-            return FormulaNode("abs", wide.type, (inner,))
-        names = (*self.columns, *_TOKENS, "abs")
-        unknown = f"Math.{self.here.text}" if dotted else token.text
-        raise FormulaError("E121", token.character, "a column or token that exists", unknown, meant(token.text, names))
-
-
-def _unquote(token: Token) -> str:
-    if token.text.startswith("`"):
-        return token.text[1:-1]
-
-    def replace(match: re.Match[str]) -> str:
-        escape = match[1]
-        if escape in _ESCAPES:
-            return _ESCAPES[escape]
-        if len(escape) == 5:
-            return chr(int(escape[1:], 16))
-        character = token.character + 1 + match.start()
-        raise FormulaError("E121", character, r"\n \t \r \b \f \" \' \\ or \uXXXX", repr(match[0]))
-
-    return _ESCAPE.sub(replace, token.text[1:-1])
+Ints = npt.NDArray[np.signedinteger[Any]]
 
 
 _DIGITS = re.compile(r"[0-9]+\Z")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
 _CONSTANT = np.dtype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Strings as UTF-16 units: row ``r`` is ``units[offsets[r]:offsets[r + 1]]``."""
+
+    units: npt.NDArray[np.uint16]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @staticmethod
+    def of(strings: Sequence[str]) -> Text:
+        """From Python strings; a lone surrogate is one unit, as in Java."""
+        encoded = [s.encode("utf-16-le", "surrogatepass") for s in strings]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum(np.fromiter((len(e) // 2 for e in encoded), np.int64, len(encoded)), out=offsets[1:])
+        return Text(np.frombuffer(b"".join(encoded), np.dtype("<u2")).astype(np.uint16), offsets)
+
+    def to_list(self) -> list[str]:
+        data, ends = self.units.astype("<u2").tobytes(), (self.offsets * 2).tolist()
+        return [data[a:b].decode("utf-16-le", "surrogatepass") for a, b in pairwise(ends)]
+
+    def _repeated(self, rows: int) -> Text:
+        if len(self) == rows:
+            return self
+        return Text(np.tile(self.units, rows), np.arange(rows + 1, dtype=np.int64) * len(self.units))
+
+    def __add__(self, other: Text) -> Text:
+        rows = max(len(self), len(other)) if len(self) and len(other) else 0
+        left, right = self._repeated(rows), other._repeated(rows)
+        first, second = np.diff(left.offsets), np.diff(right.offsets)
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(first + second, out=offsets[1:])
+        units = np.empty(int(offsets[-1]), np.uint16)
+        units[np.repeat(offsets[:-1] - left.offsets[:-1], first) + np.arange(len(left.units))] = left.units
+        shift = offsets[:-1] + first - right.offsets[:-1]
+        units[np.repeat(shift, second) + np.arange(len(right.units))] = right.units
+        return Text(units, offsets)
+
+    def hash_code(self) -> npt.NDArray[np.int32]:
+        """``String.hashCode`` of every row: h = 31 * h + unit over UTF-16 units, 32 bits, start 0."""
+        lengths = np.diff(self.offsets)
+        powers = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
+        powers[0] = 1
+        np.cumprod(powers, out=powers, dtype=np.uint32)
+        from_end = np.repeat(self.offsets[1:], lengths) - 1 - np.arange(len(self.units))
+        sums = np.zeros(len(self.units) + 1, np.uint32)
+        np.cumsum(self.units * powers[from_end], out=sums[1:], dtype=np.uint32)
+        return (sums[self.offsets[1:]] - sums[self.offsets[:-1]]).view(np.int32)
+
+
+def divide(left: Ints, right: Ints) -> Ints:
+    """Java ``/``: toward zero, wrapping; the caller has refused zeros in ``right``."""
+    wide, by = left.astype(np.int64), right.astype(np.int64)
+    other = np.where(by == -1, 1, by)  # -2^63 / -1 overflows in hardware
+    quotient = wide // other
+    quotient += (quotient * other != wide) & ((wide ^ other) < 0)
+    result = np.where(by == -1, 0 - wide, quotient)
+    return result.astype(np.result_type(left, right))
+
+
+def remainder(left: Ints, right: Ints) -> Ints:
+    """Java ``%``: sign of the dividend; the caller has refused zeros in ``right``."""
+    other = np.where(right == -1, 1, right).astype(np.int64)
+    return np.fmod(left.astype(np.int64), other).astype(np.result_type(left, right))
+
+
+def absolute(values: Ints) -> Ints:
+    """``abs`` with the smallest number taken as 0, so that it is never negative."""
+    return np.where(values == np.iinfo(values.dtype).min, 0, np.abs(values)).astype(values.dtype)
 
 
 def parse_formula(text: str, schema: TableSchema) -> Formula:

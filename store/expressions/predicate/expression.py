@@ -28,7 +28,6 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaParseError
 from sparkhaven.store.expressions.duckdb_engine import evaluated
-from sparkhaven.store.expressions.predicate.comparisons import same_kind
 from sparkhaven.store.expressions.predicate.nodes import (
     COMPARISONS,
     MIRROR,
@@ -40,10 +39,11 @@ from sparkhaven.store.expressions.predicate.nodes import (
     PredicateNode,
     Sort,
     column_node,
+    columns_of,
+    same_kind,
 )
 from sparkhaven.store.expressions.predicate.parsing import ExpressionParser, one_expression, parse, refuse_other_signs
 from sparkhaven.store.expressions.predicate.spelling import with_sql_hint
-from sparkhaven.store.expressions.tokens import columns_of
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.model import Column, TableSchema
 

@@ -32,7 +32,6 @@ from sparkhaven.store.expressions.duckdb_engine import (
     parsed,
     sql_text,
 )
-from sparkhaven.store.expressions.predicate.comparisons import beside, exact_beside, same_kind
 from sparkhaven.store.expressions.predicate.nodes import (
     MIRROR,
     SYNTAX,
@@ -42,8 +41,11 @@ from sparkhaven.store.expressions.predicate.nodes import (
     PredicateError,
     PredicateNode,
     Sort,
+    beside,
     column_node,
+    exact_beside,
     literal_node,
+    same_kind,
 )
 from sparkhaven.store.expressions.predicate.spelling import PIECE
 from sparkhaven.store.types.model import Column

@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import ValuePosition, row_position
-from sparkhaven.store.format.column.plain_texts import decode_ends, encode_ends
+from sparkhaven.store.format.column.charset import ValuePosition, decode_ends, encode_ends, row_position
 from sparkhaven.store.format.column.prefix import ByteOrder
-from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.entries import decode_entries, encode_entries
+from sparkhaven.store.native.codings import decode_blobs, decode_entries, encode_blobs, encode_entries
 from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, FixedCoding, Octets, UnfitError
 

@@ -14,8 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import ValuePosition, decode_values, encode_values
-from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends, encode_ends, plain_texts
+from sparkhaven.store.format.column.charset import (
+    WIDTH,
+    ValuePosition,
+    decode_ends,
+    decode_values,
+    encode_ends,
+    encode_values,
+    plain_texts,
+)
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder
 from sparkhaven.store.native.checked_columns import check_ids, valid_bits
 from sparkhaven.store.native.rows import gathered

@@ -36,7 +36,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, OtherColumnError, SchemaMismatchError
-from sparkhaven.store.io.seekable import Seekable
+from sparkhaven.store.io.open_files import Seekable
 from sparkhaven.store.types.model import Column, Storage
 
 if TYPE_CHECKING:

@@ -42,24 +42,27 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import INTERNAL_NAMESPACE, Layout, TableName
 from sparkhaven.store.merges.dropped_tables import doomed, drop_path, dropped_tables, is_doomed, refuse_doomed
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, decode_history, encode_history
-from sparkhaven.store.schema.deployed.numbering import (
-    dropped_ids,
-    ids,
+from sparkhaven.store.schema.deployed.history import (
+    ColumnVersion,
+    Version,
+    decode_history,
+    encode_history,
     kept_text,
     last_renames,
     numbered,
     recorded_schema,
-    renamed_back,
 )
 from sparkhaven.store.schema.deployed.schema_changes import (
     ADDITIONS,
     Consent,
     SchemaChange,
     compare,
+    dropped_ids,
+    ids,
     refusal,
     refuse_conflicts,
     refused_by,
+    renamed_back,
     require_sensible,
     require_unambiguous,
     same_meaning,

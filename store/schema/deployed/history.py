@@ -6,24 +6,25 @@ storage, charset or null, kind], ...], and where there are any ``dropped``, the 
 with it, and ``schema``, the text of the file, where it is UTF-8. Where a column has a codec, [codec or null, arguments
 or null, width or null] stands behind its kind.
 
-An id belongs to one type, storage, charset and codec until the column is widened (``store.types.widening``). Its name
+An id belongs to one type, storage, charset and codec until the column is widened (``store.types.model``). Its name
 may change, and another id may have the name then. So the name of a file says nothing by itself: a location knows the
 version that began it, and ``stems_of_ids`` says by which name each id goes there. A reader compares the id too.
+``numbered`` is a schema with the ids and names of its version.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
-from sparkhaven.store.framing.canonical import BROKEN
+from sparkhaven.store.framing import BROKEN
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.datatypes import data_type
-from sparkhaven.store.types.model import Column, Form, Kind, Storage
-from sparkhaven.store.types.widening import widens
+from sparkhaven.store.types.model import Column, Form, Kind, Storage, TableSchema, widens
 
 FORMAT = 4
 Codec = tuple[str | None, str | None, int | None]
@@ -242,3 +243,55 @@ def _require_order(versions: Sequence[Version]) -> None:
             if owner.stored != column.stored and not owner.widens_to(column):
                 raise ValueError(f"id {column.id} stands for {owner.stored} and for {column.stored}")
             owners[column.id] = column
+
+
+def last_renames(history: Sequence[Version]) -> set[tuple[str, str]]:
+    """The pairs (old, new) of columns that the newest version has renamed."""
+    before = {column.id: column.name for version in history[-2:-1] for column in version.columns}
+    names = ((before.get(column.id, column.name), column.name) for column in history[-1].columns)
+    return {(old, new) for old, new in names if old != new}
+
+
+def recorded_schema(table: TableName, version: Version) -> TableSchema:
+    """The columns of a version, as the history has them; without rules, formula and codecs."""
+    columns = tuple(record.column() for record in version.columns)
+    return TableSchema(table.namespace, table.table, columns, version=version.version)
+
+
+def numbered(schema: TableSchema, history: Sequence[Version]) -> TableSchema:
+    """The schema of the newest version with ids and earlier names; CorruptFileError: they have other columns."""
+    version = history[-1]
+    numbers = {c.name: c.id for c in version.columns}
+    for column in schema.columns:
+        recorded = next((c for c in version.columns if c.name == column.name), None)
+        if recorded != ColumnVersion.of(column, numbers.get(column.name, 0)) or len(numbers) != len(schema.columns):
+            raise CorruptFileError(
+                "schema and its history disagree on a column",
+                where=f"{schema.full_name}, version {version.version}, column {column.name}",
+                expected=ColumnVersion.of(column, numbers.get(column.name, 0)),
+                found=recorded or f"only {', '.join(numbers)}",
+                hint="restore the history of the schema from a backup. Column ids must not be given twice",
+            )
+    stems, forms = stems_of_ids(history), forms_of_ids(history)
+    columns = tuple(_completed(replace(c, id=numbers[c.name]), stems, forms) for c in schema.columns)
+    gone = retired_columns(history)
+    retired = tuple(_completed(old.record.column(), stems, forms) for old in gone.values())
+    dropped = frozenset(number for number, old in gone.items() if old.declared)
+    return replace(schema, columns=columns, version=version.version, retired=retired, dropped=dropped)
+
+
+def _completed(
+    column: Column, stems: Mapping[int, tuple[tuple[int, str], ...]], forms: Mapping[int, tuple[Form, ...]]
+) -> Column:
+    """The column with the names of its files and its earlier forms; a retired one has a name that no other has."""
+    runs = stems[column.id]
+    name = runs[-1][1]
+    return replace(column, name=name, stems=runs if len(runs) > 1 else (), forms=forms.get(column.id, ()))
+
+
+def kept_text(data: bytes) -> str | None:
+    """The text of a schema file as the history keeps it; None where it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:  # in another charset: --restore takes the file then
+        return None

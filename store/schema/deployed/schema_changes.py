@@ -12,6 +12,8 @@ wider numbers, texts     as a role
 without a symbol table
 another type or storage  nobody, while data exist (E161)
 =======================  =============================================================================
+
+A change that is made gives each column its id (``ids``), by the history of the table.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkhaven.store.errors import SchemaChangeError, SettingsError
-from sparkhaven.store.schema.deployed.history import ColumnVersion, Version, retired_columns
+from sparkhaven.store.schema.deployed.history import (
+    ColumnVersion,
+    Version,
+    retired_columns,
+)
 from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.findings import FindingCollector
 from sparkhaven.store.schema.xml_tree import Element
@@ -336,3 +342,61 @@ def _stored(record: ColumnVersion) -> str:
     name, arguments, _ = record.codec or (None, None, None)
     codec = f" by {name} {arguments or ''}".rstrip() if name else ""
     return f"{record.name}: {record.type}, stored as {record.storage}{charset}{codec}"
+
+
+def renamed_back(schema: TableSchema, history: Sequence[Version], consent: Consent) -> dict[str, str]:
+    """Columns that had another name in the version that comes back: name of now -> name of then.
+
+    The name of now may be that of another column then, which comes back too.
+    """
+    wanted = {c.id: c.name for v in history if v.version == consent.restore for c in v.columns}
+    owners = {name: number for number, name in wanted.items()}
+    names = {column.name for column in schema.columns}
+    return {
+        column.name: wanted[column.id]
+        for column in history[-1].columns
+        if wanted.get(column.id, column.name) != column.name
+        and wanted[column.id] in names
+        and (column.name not in names or column.name in owners)
+    }
+
+
+def dropped_ids(change: SchemaChange, consent: Consent, history: Sequence[Version]) -> tuple[int, ...]:
+    """Ids that the consent drops: columns of now, and those that are gone already without having been dropped."""
+    before = {column.name: column.id for column in history[-1].columns} if history else {}
+    gone = {number: old.record.name for number, old in retired_columns(history).items() if not old.declared}
+    late = [number for number, name in gone.items() if name in consent.drop and name not in before]
+    return (*(before[name] for name in change.dropped), *late)
+
+
+def ids(
+    schema: TableSchema,
+    history: Sequence[Version],
+    rename: Mapping[str, str],
+    *,
+    returning: bool,
+    widening: bool,
+    restore: int | None = None,
+) -> dict[str, int]:
+    """The id of each column: its own, that of its former name, or a new one.
+
+    ``returning``: retired ones come back; of several that are alike the one of version ``restore``, else the newest.
+    ``widening``: a column keeps its id in a wider form, as its files stay.
+    """
+    before = {column.name: column for column in history[-1].columns}
+    formers = former_names(schema, before, rename)
+    wanted = {column.id for version in history if version.version == restore for column in version.columns}
+    retired = retired_columns(history) if returning else {}
+    newest = sorted(retired, key=lambda number: (number in wanted, retired[number].version))
+    returned = {retired[number].record.identity: number for number in newest}
+    following = 1 + max((c.id for v in history for c in v.columns), default=-1)
+    ids: dict[str, int] = {}
+    for column in schema.columns:
+        record, old = ColumnVersion.of(column, 0), before.get(formers.get(column.name, ""))
+        number = returned.get(record.identity)
+        if old is not None and (old.stored == record.stored or (widening and old.widens_to(record))):
+            number = old.id
+        if number is None:
+            number, following = following, following + 1
+        ids[column.name] = number
+    return ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sparkhaven.store.schema.document.import_sources import ImportSource
+from sparkhaven.store.schema.document.column_elements import ImportSource
 from sparkhaven.store.schema.document.schema_file import SchemaFile
 from sparkhaven.store.schema.findings import SchemaFinding
 from sparkhaven.store.types.model import Column, TableSchema

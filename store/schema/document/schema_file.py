@@ -26,8 +26,13 @@ from sparkhaven.store.expressions.formula.evaluation import parse_formula
 from sparkhaven.store.format.table.definition import EXTENDED, IN_MEMORY, SPLAYED, Definition, definition_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.differences import SchemaDifference, column_differences
-from sparkhaven.store.schema.document.column_elements import DEFAULT_CHARSET, is_identifier, read_columns
-from sparkhaven.store.schema.document.import_sources import ImportSource, read_imports
+from sparkhaven.store.schema.document.column_elements import (
+    DEFAULT_CHARSET,
+    ImportSource,
+    is_identifier,
+    read_columns,
+    read_imports,
+)
 from sparkhaven.store.schema.document.validator_rules import check_indexes, check_rules
 from sparkhaven.store.schema.document.vocabulary import (
     EXTENDED_TYPES,
@@ -40,11 +45,11 @@ from sparkhaven.store.schema.document.vocabulary import (
 from sparkhaven.store.schema.findings import FindingCollector, FindingList, SchemaFinding, raise_errors
 from sparkhaven.store.schema.xml_tree import Document, DocumentError, Element, parse_document
 from sparkhaven.store.types.datatypes import SERIALIZABLE, coded_row
-from sparkhaven.store.types.dedupe import DedupeRule
 from sparkhaven.store.types.model import (
     DISTRIBUTIONS,
     MERGE_FORMATS,
     Column,
+    DedupeRule,
     Distribution,
     Kind,
     Storage,

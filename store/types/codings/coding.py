@@ -132,7 +132,7 @@ class FixedCoding(Coding):
     @property
     @abstractmethod
     def compiled(self) -> tuple[str, int]:
-        """What ``store.native.entries`` does this coding with, and its parameter."""
+        """What ``store.native.codings`` does this coding with, and its parameter."""
 
     @property
     @abstractmethod

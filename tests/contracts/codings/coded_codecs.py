@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.column.charset import encode_ends
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
-from sparkhaven.store.format.column.plain_texts import encode_ends
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
 from sparkhaven.store.types.codings.coding import BlobCoding, FixedCoding
 from sparkhaven.store.types.datatypes import data_type

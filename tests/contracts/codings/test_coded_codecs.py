@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
+from sparkhaven.store.types.codings.row_set import encode_rows
 from sparkhaven.store.types.codings.string_map import CODECS
 from sparkhaven.store.types.datatypes import CODED, data_type
 from sparkhaven.store.types.model import Column, Storage

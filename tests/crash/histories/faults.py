@@ -225,12 +225,12 @@ def _no_column_no_row() -> Sequence[Changed]:
 
 
 def _columns_of_the_same_case() -> Sequence[Changed]:
-    from sparkhaven.store.delta import columns
+    from sparkhaven.store.delta import snapshot
 
-    def find(field: Any, among: Sequence[columns.DeltaColumn], mode: str) -> columns.DeltaColumn | None:
+    def find(field: Any, among: Sequence[snapshot.DeltaColumn], mode: str) -> snapshot.DeltaColumn | None:
         return next((column for column in among if column.physical == field.name), None)
 
-    return (Changed(columns, "_find", find),)
+    return (Changed(snapshot, "_find", find),)
 
 
 def _all_files_of_a_tree() -> Sequence[Changed]:
@@ -290,14 +290,14 @@ def _bytes_in_base64() -> Sequence[Changed]:
 
 
 def _years_of_sixteen_bits() -> Sequence[Changed]:
-    from sparkhaven.readers.arrow import cell_values
+    from sparkhaven.readers.arrow import export
     from sparkhaven.store.instants import timestamp_text
 
     def text(count: int, unit: str) -> str:
         year, rest = timestamp_text(count, unit).split("-", 1)
         return f"{(int(year) + 2**15) % 2**16 - 2**15}-{rest}"
 
-    return (Changed(cell_values, "timestamp_text", text),)
+    return (Changed(export, "timestamp_text", text),)
 
 
 def _months_are_minutes() -> Sequence[Changed]:

@@ -15,11 +15,10 @@ from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import json_tokens
-from sparkhaven.store.native.blobs import unstorable_values
+from sparkhaven.store.native.codings import unstorable_values
 from sparkhaven.store.native.json_lists import text_lists
 from sparkhaven.store.types.codings.decimals import FreeDecimals
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
-from sparkhaven.store.types.codings.row_set import RowSets
+from sparkhaven.store.types.codings.row_set import RowSets, encode_rows
 from sparkhaven.store.types.codings.string_map import StringMaps
 from tests.support.ingest.ingest_cases import target
 

@@ -22,8 +22,7 @@ from sparkhaven.ingest.values.json_text import strict_json
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import compiled_values, json_tokens
 from sparkhaven.ingest.values.typed_rows import typed_array
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
-from sparkhaven.store.types.codings.row_set import RowSets
+from sparkhaven.store.types.codings.row_set import RowSets, encode_rows
 from tests.support.ingest.ingest_cases import target
 
 MAPS = {kind: f"java.util.Map String{kind}MapCodec" for kind in ("Boolean", "Double", "Float", "Int", "Long", "String")}

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.native.blobs import decode_blobs, doubtful_sets, encode_blobs
+from sparkhaven.store.native.codings import decode_blobs, doubtful_sets, encode_blobs
 from sparkhaven.store.types.codings.coding import BlobCoding
 from sparkhaven.store.types.codings.decimals import FreeDecimals, plain_text
 from sparkhaven.store.types.codings.java_array import JavaArrays

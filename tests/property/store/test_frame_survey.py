@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.framing.log_frames import FRAME, HEADER, PIECE, frame, header, scan, survey
-from sparkhaven.store.framing.log_frames import LOG_MAGIC as MAGIC
+from sparkhaven.store.framing import FRAME, HEADER, PIECE, frame, header, scan, survey
+from sparkhaven.store.framing import LOG_MAGIC as MAGIC
 from sparkhaven.store.native.checked_columns import FAST_FROM, crc32
 
 SIZES = st.sampled_from([0, 1, 2, 9, PIECE - FRAME.size, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 7])

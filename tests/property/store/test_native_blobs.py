@@ -15,11 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.blobs import decode_blobs, doubtful_sets, encode_blobs
+from sparkhaven.store.native.codings import decode_blobs, doubtful_sets, encode_blobs
 from sparkhaven.store.types.codings.coding import BlobCoding
 from sparkhaven.store.types.codings.decimals import FreeDecimals, plain_text
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
-from sparkhaven.store.types.codings.row_set import RowSets
+from sparkhaven.store.types.codings.row_set import RowSets, encode_rows
 from sparkhaven.store.types.codings.string_array import HEAD, StringArrays
 from sparkhaven.store.types.codings.string_map import StringMaps
 

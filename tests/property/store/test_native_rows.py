@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.native import texts as module
-from sparkhaven.store.native.texts import TextRows
+from sparkhaven.store.native import rows as module
+from sparkhaven.store.native.rows import TextRows
 from tests.support.guard_pages import guarded
 
 SIZES = st.sampled_from([0, 1, 7, 15, 16, 17, 33, 63, 64, 65, 200])

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
+from sparkhaven.store.native.rows import rank_tables, take_texts, texts_ordered
 from sparkhaven.writers.merge.sources.sort_keys import rank_lut, ranked_symbols
 from tests.support.guard_pages import guarded
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, encode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows, encode_rows
 from tests.support.tables.naive_rowset import naive_ranges
 
 STEP = st.one_of(st.integers(1, 3), st.integers(1, 200), st.integers(1, 70_000), st.integers(1, 2**40))

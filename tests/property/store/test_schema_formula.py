@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import SchemaParseError
-from sparkhaven.store.expressions.formula.evaluation import parse_formula, sort_partitions
-from sparkhaven.store.expressions.formula.javatext import Text
+from sparkhaven.store.expressions.formula.evaluation import Text, parse_formula, sort_partitions
 from sparkhaven.store.schema.document.schema_file import parse_schema
 
 COLUMNS = {"Sym": "String", "Ch": "char", "Flag": "boolean", "B": "byte", "I": "int", "L": "long"}

@@ -25,13 +25,12 @@ from hypothesis.stateful import (
 )
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading.state_cache import newest_state
-from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_joint_positions, load_stream
+from sparkhaven.store.epochs.reading.stream_state import list_epochs, load_joint_positions, load_stream, newest_state
 from sparkhaven.store.epochs.recovery.resume import resume
+from sparkhaven.store.epochs.state.log_records import Withdrawn
 from sparkhaven.store.epochs.state.log_values import LocationState, OffsetRange
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
 from sparkhaven.store.errors import (
     EpochConflictError,

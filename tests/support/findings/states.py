@@ -14,7 +14,7 @@ from typing import Any
 
 from sparkhaven.jobs.monitor.doctor.checks import of_data
 from sparkhaven.jobs.monitor.doctor.finding import CheckContext
-from sparkhaven.readers.checks.location_index import stored_entries
+from sparkhaven.readers.checks.history import stored_entries
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
@@ -27,7 +27,7 @@ from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.format.parquet.trees import staged
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
-from sparkhaven.store.framing.log_frames import frame
+from sparkhaven.store.framing import frame
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, decode_drop, encode_drop
 from sparkhaven.store.merges.merge_records import MergeInput, load_record, newest, store_record

@@ -19,25 +19,25 @@ from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.removals import decode_removals
 from sparkhaven.store.epochs.state.log_records import decode as decode_log_record
 from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.format.column.charset import decode_blobs
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs
-from sparkhaven.store.format.column.plain_texts import decode_blobs
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.format.index.grouping import decode_ovr, encode_ovr
 from sparkhaven.store.format.index.tlmi import IndexEntry, decode_tlmi, encode_tlmi
 from sparkhaven.store.format.java.object_reader import loads
 from sparkhaven.store.format.parquet.footer import decode_footer
-from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.parquet.trees import decode_manifest
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import decode_tbl
-from sparkhaven.store.framing.log_frames import frame, scan
+from sparkhaven.store.framing import frame, scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import decode_record
 from sparkhaven.store.merges.validations import decode_validation
 from sparkhaven.store.schema.deployed.history import decode_history
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, encode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows, encode_rows
 from sparkhaven.store.types.datatypes import BY_NAME, DataType, data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from tests.support.places import GOLDEN

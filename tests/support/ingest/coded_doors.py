@@ -32,8 +32,7 @@ from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
 from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import TABLE, packed
+from sparkhaven.store.epochs.state.log_values import TABLE, OffsetRange, packed
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.conversions.values import BAD

@@ -52,7 +52,7 @@ from sparkhaven.store.delta.log import version_file
 from sparkhaven.store.delta.vectors import kept_rows
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.ingest import fuzz_inputs as inputs
 from tests.support.ingest.ingest_cases import PLENTY, file_id, schema
 from tests.support.ingest.messages import PLACE, Fake, block_of

@@ -17,7 +17,7 @@ from sparkhaven.store.format.parquet.footer import decode_footer
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import column_sets, decode_tbl
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows
 from tests.support.places import GOLDEN
 
 C, V = CorruptFileError, UnsupportedVersionError

@@ -18,9 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import SparkhavenError, as_ours
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import Layout
 from tests.support.commands import run
 from tests.support.witness.damage import Kind, Trees, permissions_hold

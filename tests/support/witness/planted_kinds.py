@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, decode_prefix, encode_prefix
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
+from sparkhaven.store.types.codings.row_set import encode_rows
 from tests.support.witness.planted import HISTORY, INTRADAY, PARQUET, ROW, ROWS, Changed, Site
 
 FILES = (INTRADAY, HISTORY)

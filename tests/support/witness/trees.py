@@ -5,8 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from sparkhaven.store.epochs.files.failure_note import note_failure
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, encode_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, encode_removed, note_failure
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.types.codings.row_ranges_codec import encode_rows
+from sparkhaven.store.types.codings.row_set import encode_rows
 from sparkhaven.store.types.model import TableSchema
 
 TABLE = TableName("Test", "Coded")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.places import REPOSITORY
 from tools.docs.tables import reason_table
 
@@ -80,7 +80,7 @@ wrong-type
 def sources() -> str:
     """The code of all packages but the enumeration."""
     files = [path for package in PACKAGES for path in (REPOSITORY / package).rglob("*.py")]
-    return "\n".join(path.read_text() for path in files if path.name != "reasons.py")
+    return "\n".join(path.read_text() for path in files if path.name != "rejected_rows.py")
 
 
 def test_codes_stay_what_users_have_stored() -> None:

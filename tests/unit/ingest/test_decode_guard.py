@@ -42,7 +42,7 @@ from sparkhaven.ingest.values.refusals import Refusal, unexpected
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.ingest.ingest_cases import (
     PLENTY,
     decode,

@@ -14,7 +14,7 @@ from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SettingsError
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.ingest.ingest_cases import NOW_NS, decode, schema, stream, values, write
 
 BY_SYM = InternalRule("column", "sym")

@@ -25,7 +25,7 @@ from sparkhaven.ingest.targets.target_columns import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.errors import FeedError, SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from tests.support.ingest.ingest_cases import PLENTY, decode, decode_split, file_id, schema, stream, values, write
 from tests.support.ingest.messages import Fake
 from tests.support.ingest.messages import decode as decode_messages

@@ -31,8 +31,7 @@ from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.foreign_parquet import BATCH_ROWS
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow, decode_rejected, encode_rejected
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, QuarantinedRow
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write

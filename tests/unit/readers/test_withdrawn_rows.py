@@ -13,7 +13,7 @@ from sparkhaven import sql
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.compare.table_comparison import compare_tables
-from sparkhaven.store.epochs.state.withdrawn_rows import Withdrawn
+from sparkhaven.store.epochs.state.log_records import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.format.table import table_size

@@ -36,20 +36,17 @@ from sparkhaven.store.errors import (
     TooEarlyError,
     ValidationFailedError,
 )
-from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import check_partition
+from sparkhaven.store.layout import check_partition, in_parquet
 from sparkhaven.store.merges.history import DateHistory, in_columns, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, merged_rows
 from sparkhaven.store.merges.merge_run import LeftOut, MergePhase
 from sparkhaven.store.native.rows import sorted_rows
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.case_twins import refuse_case_twins
-from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, open_column, open_parquet
-from sparkhaven.store.scan.filled_columns import count_values
+from sparkhaven.store.scan.column_file import ColumnFile, ParquetColumns, count_values, open_column, open_parquet
+from sparkhaven.store.scan.selection import refuse_case_twins
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import Column, TableSchema
+from sparkhaven.store.types.model import Column, DedupeRule, TableSchema
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_result import MergeOutcome

@@ -16,11 +16,10 @@ import pyarrow as pa
 from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SnapshotMovedError, counted
 from sparkhaven.store.expressions.formula.evaluation import Formula, parse_formula
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.merges.merge_run import ColumnDrop
-from sparkhaven.store.scan.column_file import open_column, open_parquet
-from sparkhaven.store.scan.filled_columns import count_values
+from sparkhaven.store.scan.column_file import count_values, open_column, open_parquet
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.open_source import Columns
@@ -58,7 +57,7 @@ def joined_drops(one: Iterable[ColumnDrop], other: Iterable[ColumnDrop]) -> tupl
 def missing_columns(fs: Fs, schema: TableSchema, value: str, source: MergeSource) -> Iterator[Column]:
     """The columns that a source has and the schema lacks, under the names that they have there."""
     if in_parquet(source.files):
-        sizes = {NAME: source.files[NAME].size}
+        sizes = {PARQUET: source.files[PARQUET].size}
         names = set(open_parquet(fs, source.directory, sizes, source.rows).found.schema.names)
     else:
         names = {name[: -len(".dat")] for name in source.files if name.endswith(".dat")}

@@ -15,14 +15,12 @@ from sparkhaven.store import next_steps
 from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, row_hashes, to_hex
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError
-from sparkhaven.store.format.parquet.location_files import in_parquet
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey, in_parquet
 from sparkhaven.store.merges.merge_records import InputKey, MergeInput, MergeRecord
 from sparkhaven.store.merges.merge_run import LeftOut
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
-from sparkhaven.store.scan.filled_columns import count_values
+from sparkhaven.store.scan.column_file import ColumnFile, count_values, open_column, open_parquet
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.plan.merge_pins import Pins

@@ -18,8 +18,7 @@ from sparkhaven.store.io.sync import SyncMode
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination, LeftOut
-from sparkhaven.store.types.dedupe import DedupeRule
-from sparkhaven.store.types.model import Column, Distribution, Storage, TableSchema, dedupe_fault
+from sparkhaven.store.types.model import Column, DedupeRule, Distribution, Storage, TableSchema, dedupe_fault
 from sparkhaven.writers.merge.sources.merge_source import SIZES, BlockSizes, MergeSource
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.plain_texts import WIDTH
+from sparkhaven.store.format.column.charset import WIDTH
 from sparkhaven.store.format.column.prefix import charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
 from sparkhaven.store.io.fs import Fs

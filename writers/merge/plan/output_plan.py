@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import MergeError, RetryableStorageError, SettingsError
-from sparkhaven.store.expressions.formula.javatext import Text
+from sparkhaven.store.expressions.formula.evaluation import Text
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.history import DateHistory, in_columns
@@ -31,7 +31,7 @@ from sparkhaven.store.merges.merge_records import (
 )
 from sparkhaven.store.merges.merge_run import ColumnDrop, LeftOut, MergePhase, MergeRun, RunSource
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.scan.case_twins import refuse_case_twins
+from sparkhaven.store.scan.selection import refuse_case_twins
 from sparkhaven.store.types.model import DISTRIBUTIONS, Distribution, TableSchema
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan, chosen_format
 from sparkhaven.writers.merge.sources.merge_source import MergeSource

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.errors import SparkhavenError, in_phase
 from sparkhaven.store.merges.history import DateHistory, begin_publication, end_publication
 from sparkhaven.store.merges.merge_records import MergeRecord, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase

@@ -18,12 +18,11 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from sparkhaven.readers.checks.location_index import entries_of, entry_of, stored_entries
+from sparkhaven.readers.checks.history import entries_of, entry_of, stored_entries
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, TableExistsError
-from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import PARQUET, LocationKey
 from sparkhaven.store.merges.history import DateHistory
 from sparkhaven.store.merges.merge_records import MergeRecord
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
@@ -42,8 +41,8 @@ def staged_slices(plan: MergePlan, record: MergeRecord) -> list[Slice]:
     for output in record.outputs:
         key, rows = LocationKey(output.internal, plan.value), (0, output.rows, output.rows)
         files = [output.files]
-        if NAME in output.files and len(output.files) > 1:
-            files = [{n: f for n, f in output.files.items() if n != NAME}, {NAME: output.files[NAME]}]
+        if PARQUET in output.files and len(output.files) > 1:
+            files = [{n: f for n, f in output.files.items() if n != PARQUET}, {PARQUET: output.files[PARQUET]}]
         slices += [Slice("history", None, key, str(stages[output.internal]), *rows, part, {}) for part in files]
     return [slice_ for slice_ in slices if slice_.rows]
 

@@ -22,8 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.charset import decode_values
-from sparkhaven.store.format.column.plain_texts import WIDTH, decode_ends
+from sparkhaven.store.format.column.charset import WIDTH, decode_ends, decode_values
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.column.symbols import decode_symbols

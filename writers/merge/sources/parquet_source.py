@@ -18,17 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkhaven.store.format.column.charset import WIDTH, encode_blobs
+from sparkhaven.store.format.column.codecs import encode_entries
 from sparkhaven.store.format.column.coded import encode_coded_blobs
-from sparkhaven.store.format.column.fixed import encode_entries
-from sparkhaven.store.format.column.plain_texts import WIDTH, encode_blobs
 from sparkhaven.store.format.column.prefix import charset_of
-from sparkhaven.store.format.parquet.location_files import NAME, in_parquet
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, in_parquet
 from sparkhaven.store.scan.column_file import ColumnFile, open_column, open_parquet
 from sparkhaven.store.types.codings.string_set import assign_bits, sorted_texts
-from sparkhaven.store.types.model import Column, Storage
+from sparkhaven.store.types.model import Column, Storage, same_form
 from sparkhaven.store.types.row_ranges import Positions, RowRanges
-from sparkhaven.store.types.widening import same_form
 from sparkhaven.writers.merge.sources.merge_source import ALL, SIZES, ColumnSource, MergeSource, Pick
 from sparkhaven.writers.merge.sources.sort_keys import INT_NULL, look_up, picked, rank_lut, sorted_symbols
 
@@ -187,7 +186,7 @@ def text_bytes(fs: Fs, source: MergeSource, columns: tuple[Column, ...]) -> dict
     """About how many bytes the texts of each text column take; empty for a location of column files."""
     if not in_parquet(source.files):
         return {}
-    sizes = {NAME: source.files[NAME].size}
+    sizes = {PARQUET: source.files[PARQUET].size}
     parquet = open_parquet(fs, source.directory, sizes, source.rows).found
     return {
         column.name: parquet.uncompressed(column.at(source.named_by))
@@ -202,7 +201,7 @@ class ParquetSource(DecodedSource):
     def __init__(self, fs: Fs, source: MergeSource, column: Column) -> None:
         sizes = {name: state.size for name, state in source.files.items()}
         rows = open_parquet(fs, source.directory, sizes, source.rows)
-        super().__init__(fs, source, column, rows.column(column), NAME)
+        super().__init__(fs, source, column, rows.column(column), PARQUET)
         self._parquet = rows.found
         self._table: pa.Array | None = None
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
-from sparkhaven.store.native.texts import rank_tables, take_texts, texts_ordered
+from sparkhaven.store.native.rows import rank_tables, take_texts, texts_ordered
 from sparkhaven.store.types.codings.coding import FixedCoding, null_entries
 from sparkhaven.store.types.datatypes import BOOLEAN_NULL, DOUBLE_NULL, FLOAT_NULL, DataType
 from sparkhaven.store.types.model import TableSchema

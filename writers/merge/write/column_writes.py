@@ -26,8 +26,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.sync import EarlySync
 from sparkhaven.store.native.digests import FixedEntries
 from sparkhaven.store.native.file_moves import RankedIds
-from sparkhaven.store.native.rows import gather, gather_ids
-from sparkhaven.store.native.texts import TextRows
+from sparkhaven.store.native.rows import TextRows, gather, gather_ids
 from sparkhaven.store.types.codings.string_set import MOST_SYMBOLS, Words, bits_in_use, moved_bits, sorted_texts
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.plan.dropped_columns import Unions

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from sparkhaven.store.format.column.prefix import plain_prefix, prefix_with_grouping
 from sparkhaven.store.format.index.grouping import GroupRanges
-from sparkhaven.store.format.parquet.location_files import index_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import index_of
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.dropped_columns import Unions

@@ -17,8 +17,8 @@ import pyarrow as pa
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.index_rows import KEYS, Blocks, Index, index_findings, open_index, sidecar_findings
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
-from sparkhaven.store.format.parquet.location_files import NAME, index_of, sidecar_of
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, index_of, sidecar_of
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous
 from sparkhaven.store.types.model import Column, Storage
@@ -105,7 +105,7 @@ class _Check:
                 yield first, array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
             return
         first = 0
-        for batch in self._batches(self.location / NAME, [column], most):
+        for batch in self._batches(self.location / PARQUET, [column], most):
             yield first, batch.column(0).cast(column.type.arrow)
             first += batch.num_rows
 

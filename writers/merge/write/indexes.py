@@ -20,18 +20,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.format.column.fixed import encode_entries
+from sparkhaven.store.format.column.codecs import encode_entries
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer, file_schema
-from sparkhaven.store.format.parquet.location_files import ROW_SET, index_of, sidecar_of
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import ROW_SET, index_of, sidecar_of
 from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
 from sparkhaven.store.types.codings.byte_array import binary_parts
-from sparkhaven.store.types.codings.row_ranges_codec import encode_sets
+from sparkhaven.store.types.codings.row_set import encode_sets
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 from sparkhaven.store.types.row_ranges import Positions
 from sparkhaven.writers.append.column_files import ColumnFiles

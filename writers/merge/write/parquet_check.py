@@ -28,10 +28,10 @@ import pyarrow.compute as pc
 from sparkhaven.store.digest.column_digest import add, digest_array
 from sparkhaven.store.errors import MergeError, ValidationFailedError
 from sparkhaven.store.expressions.duckdb_engine import quoted
-from sparkhaven.store.format.column.fixed import encode_entries
+from sparkhaven.store.format.column.codecs import encode_entries
 from sparkhaven.store.format.parquet.footer import Footer, compacted, file_schema
-from sparkhaven.store.format.parquet.location_files import NAME, sidecar_of
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import PARQUET, sidecar_of
 from sparkhaven.store.scan.column_file import OVR, ColumnFile, open_column, read_grouping
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.model import Column, Storage
@@ -63,7 +63,7 @@ def check_parquet(fs: Fs, task: ParquetCheck) -> list[ColumnFound]:
     The results name no files.
     """
     location = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
-    with duckdb_reader(partial(_wrong, location / NAME)) as connection:
+    with duckdb_reader(partial(_wrong, location / PARQUET)) as connection:
         return [_Column(fs, connection, location, task, column).found() for column in task.columns]
 
 
@@ -152,7 +152,7 @@ class _Column:
             self._count(array)
             self.rows += len(array)
         if self.rows != self.finished.rows:
-            raise _wrong(self.location / NAME, "it has another number of rows", self.finished.rows, self.rows)
+            raise _wrong(self.location / PARQUET, "it has another number of rows", self.finished.rows, self.rows)
         return ColumnFound(self.finished.destination, self.column.name, self.digest, {}, tuple(self.stats))
 
     def _values(self) -> Iterator[pa.Array]:
@@ -160,7 +160,7 @@ class _Column:
         rows = self.sizes.rows
         if self.column.storage is Storage.BLOB:
             rows = min(rows, self.sizes.texts)
-        batches = column_batches(self.connection, self.location / NAME, [self.column], rows)
+        batches = column_batches(self.connection, self.location / PARQUET, [self.column], rows)
         return _blocks(batches, self.column.type.arrow, rows)
 
     def _count(self, array: pa.Array) -> None:
@@ -299,19 +299,19 @@ def write_parquet(fs: Fs, task: ParquetTask) -> Finished:
     coded = tuple(column.name for column in plan.columns if column.storage is Storage.SYMBOL)
     width = sum(finished.sizes.values()) // max(finished.rows, 1)
     most = max(1, min(block.group_rows, GROUP_BYTES // max(width, 1)))
-    fs.write_new(location / NAME, b"")
-    with FileSink(fs, location / NAME, block.piece) as sink, parquet_writer(sink, schema, codec, coded) as writer:
+    fs.write_new(location / PARQUET, b"")
+    with FileSink(fs, location / PARQUET, block.piece) as sink, parquet_writer(sink, schema, codec, coded) as writer:
         for first, stop in row_groups(finished.rows, starts, most):
             arrays = [_values(column, opened, first, stop) for column, opened in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema), row_group_size=stop - first)
     with early_sync(fs, plan) as syncs:
-        syncs.written(location / NAME, sink.size)
+        syncs.written(location / PARQUET, sink.size)
     sizes = dict(finished.sizes)
     if plan.format == "parquet":
         del columns
         _remove_columns(fs, location, finished, plan.columns)
         sizes = {}
-    sizes[NAME] = sink.size
+    sizes[PARQUET] = sink.size
     return replace(finished, sizes=sizes)
 
 

@@ -25,8 +25,7 @@ from sparkhaven.store.digest.column_digest import CACHED_ROWS
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import crc32
-from sparkhaven.store.native.rows import Bound, count_ids, parted
-from sparkhaven.store.native.texts import TextRows
+from sparkhaven.store.native.rows import Bound, TextRows, count_ids, parted
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import Column, Storage
 from sparkhaven.writers.merge.plan.dropped_columns import late_columns

@@ -26,11 +26,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sparkhaven.store.digest.column_digest import RowDigests, add, to_hex
-from sparkhaven.store.errors import SparkhavenError, ValidationFailedError
-from sparkhaven.store.format.parquet.location_files import NAME
+from sparkhaven.store.errors import SparkhavenError, ValidationFailedError, in_phase
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard
-from sparkhaven.store.io.system_errors import in_phase
+from sparkhaven.store.layout import PARQUET
 from sparkhaven.store.merges.merge_records import MergeOutput, MergeRecord, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, Proof
 from sparkhaven.store.places import TablePlace
@@ -101,7 +100,7 @@ def check_parquet_rows(fs: Fs, task: RowTask) -> RowsFound:
 
     plan, read = task.plan, RowDigests(task.plan.columns)
     location = plan.destinations[task.finished.destination].stage(plan.table, plan.value)
-    for batch in row_batches(location / NAME, plan.columns, (task.first, task.stop), plan.options.sizes.texts):
+    for batch in row_batches(location / PARQUET, plan.columns, (task.first, task.stop), plan.options.sizes.texts):
         pairs = zip(plan.columns, batch.columns, strict=True)
         read.add([array.cast(column.type.arrow) for column, array in pairs], len(batch))
     return RowsFound(task.finished.destination, read.row_digest)
@@ -360,7 +359,7 @@ def _require_rows(plan: MergePlan, rows: Sequence[RowsFound], parquet: Sequence[
         here, there = (_rows_of(parts, one) for parts in (rows, parquet))
         if here != there:
             raise ValidationFailedError(
-                f"{NAME} has other rows than the column files beside it",
+                f"{PARQUET} has other rows than the column files beside it",
                 where=f"{plan.table} {plan.value}",
                 expected=to_hex(here),
                 found=to_hex(there),
@@ -385,7 +384,7 @@ def _agreed(plan: MergePlan, columns: Sequence[ColumnFound], parquet: Sequence[C
     for column in columns:
         if other[column.destination, column.column] != column.digest:
             raise ValidationFailedError(
-                f"column {column.column} has other values in {NAME} than in its column files",
+                f"column {column.column} has other values in {PARQUET} than in its column files",
                 where=f"{plan.table} {plan.value}",
                 expected=to_hex(column.digest),
                 found=to_hex(other[column.destination, column.column]),
@@ -411,7 +410,7 @@ def _output(
     location = destination.stage(plan.table, plan.value)
     indexes = {name: file_state(fs, location / name) for name in done.index_files}
     if plan.format != "deephaven":
-        files[NAME] = file_state(fs, location / NAME)
+        files[PARQUET] = file_state(fs, location / PARQUET)
     fs.write_new(location / table_size.NAME, size_record(plan, done, files, now_ms))
     digests = as_hex({column.column: column.digest for column in mine}, plan.schema)
     stats, row_digest = {c.column: c.stats for c in mine}, to_hex(_rows_of(rows, done.destination))

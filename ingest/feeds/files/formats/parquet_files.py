@@ -42,8 +42,7 @@ from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Group, source_of
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.foreign_parquet import ParquetBatch
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import RejectedRow
+from sparkhaven.store.quarantine.rejected_rows import Reason, RejectedRow
 
 _FAR_YEAR = re.compile(r"[0-9]{5,}-|-[0-9]+-")
 

@@ -25,8 +25,7 @@ from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
 from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
 from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import TABLE, packed
+from sparkhaven.store.epochs.state.log_values import TABLE, OffsetRange, packed
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.foreign_values import AllowedConversions

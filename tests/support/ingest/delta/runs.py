@@ -11,7 +11,7 @@ from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.state.position_kinds import TABLE as PLACE
+from sparkhaven.store.epochs.state.log_values import TABLE as PLACE
 from sparkhaven.store.io.fs import Fs
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log
 

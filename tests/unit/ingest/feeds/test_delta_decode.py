@@ -31,8 +31,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     StreamSpec,
     ValueRule,
 )
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import TABLE, packed
+from sparkhaven.store.epochs.state.log_values import TABLE, OffsetRange, packed
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey

@@ -10,7 +10,7 @@ import pytest
 from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.position_kinds import unpacked
+from sparkhaven.store.epochs.state.log_values import unpacked
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from tests.support.disks.model_fs import Crash, CrashingFs

@@ -12,8 +12,8 @@ from sparkhaven.ingest.feeds.delta.options import DeltaOptions
 from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.versions import snapshot
 from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.store.epochs.state.log_values import TABLE, packed, unpacked
 from sparkhaven.store.epochs.state.offsets import OffsetEnd
-from sparkhaven.store.epochs.state.position_kinds import TABLE, packed, unpacked
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta.tables import TABLE_ID, actions_of, change_metadata, checkpoint, put_version, unpack

@@ -13,9 +13,8 @@ from sparkhaven.ingest.feeds.delta.source import DeltaStream, VersionReader, del
 from sparkhaven.ingest.feeds.spark_planning import RangeRun
 from sparkhaven.ingest.spec.payload_formats import Limit
 from sparkhaven.readers.spark.source_api import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.position_kinds import TABLE as PLACE
-from sparkhaven.store.epochs.state.position_kinds import packed
+from sparkhaven.store.epochs.state.log_values import TABLE as PLACE
+from sparkhaven.store.epochs.state.log_values import OffsetRange, packed
 from sparkhaven.store.errors import FeedError, carried_error
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.delta.tables import TABLE_ID, actions_of, put_version, unpack

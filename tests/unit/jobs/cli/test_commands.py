@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.cli import context, text_table
-from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.io.system_errors import as_ours
+from sparkhaven.store.errors import CorruptFileError, as_ours
 from sparkhaven.store.layout import LocationKey
 from tests.support.commands import run, run_json
 from tests.support.places import REPOSITORY

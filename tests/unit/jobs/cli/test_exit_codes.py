@@ -17,8 +17,7 @@ from sparkhaven.ingest.values.refusals import unexpected
 from sparkhaven.jobs.cli.context import CliContext, exit_code
 from sparkhaven.jobs.streams.stream_group import is_retryable
 from sparkhaven.readers.sql.scan import refusal
-from sparkhaven.store.errors import RetryableStorageError, SettingsError
-from sparkhaven.store.io.system_errors import NO_THREAD
+from sparkhaven.store.errors import NO_THREAD, RetryableStorageError, SettingsError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import lock_table
 from sparkhaven.store.places import TablePlace

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, encode_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, encode_removed
 from sparkhaven.store.layout import Layout, TableName
 from tests.support.commands import run, run_json
 from tests.support.streams.schema_site import DAY, TABLE, Site

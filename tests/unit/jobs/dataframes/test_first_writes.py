@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from sparkhaven.jobs.dataframes.frame_stream import open_stream
 from sparkhaven.jobs.dataframes.source_writers import batch_writer
 from sparkhaven.jobs.settings.source_options import write_options
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed, write_removed
 from sparkhaven.store.errors import ErrorBudgetExceeded, LockLostError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -10,7 +10,7 @@ import pytest
 from sparkhaven.jobs.monitor.metadata import METADATA, metadata_table
 from sparkhaven.jobs.monitor.storage import INTRADAY
 from sparkhaven.readers.arrow.opening import open_place
-from sparkhaven.store.epochs.files.failure_note import note_failure
+from sparkhaven.store.epochs.files.stream_notes import note_failure
 from sparkhaven.store.errors import CommitError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation, binding, store_validation

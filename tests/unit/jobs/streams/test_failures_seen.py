@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sparkhaven.jobs.monitor.page.collect import FactCollector, PageScope
-from sparkhaven.store.epochs.files.failure_note import StreamFailure, encode_failure, read_failure
 from sparkhaven.store.epochs.files.lock import take_lock
+from sparkhaven.store.epochs.files.stream_notes import StreamFailure, encode_failure, read_failure
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

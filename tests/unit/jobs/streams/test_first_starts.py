@@ -13,7 +13,7 @@ import pytest
 from sparkhaven.ingest.feeds.base import Waiting
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.store.epochs.files.lock import take_lock
-from sparkhaven.store.epochs.files.removal_note import RemovedStream, read_removed, write_removed
+from sparkhaven.store.epochs.files.stream_notes import RemovedStream, read_removed, write_removed
 from sparkhaven.store.errors import RetryableFeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

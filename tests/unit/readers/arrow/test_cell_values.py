@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.readers.arrow.cell_values import cell_values, nested_text
-from sparkhaven.readers.arrow.export import export
+from sparkhaven.readers.arrow.export import cell_values, export, nested_text
 
 NS = pa.time64("ns")
 HALF_PAST = 48_600_500_000_000

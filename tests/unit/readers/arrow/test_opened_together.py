@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sparkhaven import Database
 from sparkhaven.jobs.cli.main import app
 from sparkhaven.jobs.operations.epoch_changes import open_log
-from sparkhaven.readers.arrow.opening_together import Opening, feed_positions, open_together
+from sparkhaven.readers.arrow.opening import Opening, feed_positions, open_together
 from sparkhaven.readers.arrow.snapshot import Snapshot
 from sparkhaven.readers.sql.query import QueryOptions, open_query
 from sparkhaven.store.epochs.reading.stream_state import load_stream

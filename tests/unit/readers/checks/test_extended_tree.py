@@ -12,7 +12,7 @@ from sparkhaven.jobs.cli.reading.stats import table_figures
 from sparkhaven.jobs.monitor.storage import VolumeUse, disk_use
 from sparkhaven.readers.checks.findings import Finding
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.parquet.trees import decode_manifest
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.places import TablePlace

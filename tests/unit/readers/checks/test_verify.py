@@ -17,7 +17,7 @@ from sparkhaven.store.epochs.reading.log_reader import read_files
 from sparkhaven.store.epochs.state.locations import Locations
 from sparkhaven.store.epochs.state.log_records import CommitRecord, encode
 from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.framing.log_frames import frame
+from sparkhaven.store.framing import frame
 from sparkhaven.store.merges.merge_records import MergeInput, load_record, store_record
 from sparkhaven.store.merges.merge_run import MergePhase, Proof
 from sparkhaven.store.types.committed_columns import RangeStats

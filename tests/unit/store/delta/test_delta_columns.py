@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.delta.columns import DeltaColumns, delta_columns
+from sparkhaven.store.delta.snapshot import DeltaColumns, delta_columns
 from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
 
 

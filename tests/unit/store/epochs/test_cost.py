@@ -39,7 +39,7 @@ def test_one_date_is_read_without_decoding_the_others(tmp_path: Path, monkeypatc
     decoded: list[object] = []
     plain = locations.decode_location
     monkeypatch.setattr(
-        "sparkhaven.store.epochs.files.saved_state.decode_location",
+        "sparkhaven.store.epochs.files.checkpoint.decode_location",
         lambda *parts: decoded.append(parts[0]) or plain(*parts),
     )
     state = load_stream(StreamPlace(Fs(), Layout(tmp_path), TABLE, "bench"))

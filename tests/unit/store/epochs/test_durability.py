@@ -12,7 +12,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CommitUnknownError, CorruptFileError
 from sparkhaven.store.format.table.table_size import decode
-from sparkhaven.store.framing.log_frames import scan
+from sparkhaven.store.framing import scan
 from sparkhaven.store.io.fs import SYNCFS_FROM
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace

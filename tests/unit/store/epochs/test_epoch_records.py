@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparkhaven.jobs.monitor.logs.command_rows import EpochRecord, epoch_records
 from sparkhaven.store.epochs.reading.stream_state import list_epochs
-from sparkhaven.store.framing.log_frames import frame, scan
+from sparkhaven.store.framing import frame, scan
 from tests.support.tables.small_tables import SmallTable
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparkhaven.store.epochs.log import StreamLog
-from sparkhaven.store.epochs.reading import state_cache as kept_states
-from sparkhaven.store.epochs.reading.state_cache import FEW, newest_state
-from sparkhaven.store.epochs.reading.stream_state import Loaded, load_read, load_stream
+from sparkhaven.store.epochs.reading import stream_state as kept_states
+from sparkhaven.store.epochs.reading.stream_state import FEW, Loaded, load_read, load_stream, newest_state
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import CorruptFileError
@@ -38,9 +38,10 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[StreamPlace]:
     """The whole reads of a stream that are not asked for by ``state``."""
     whole: list[StreamPlace] = []
 
-    def read(place: StreamPlace) -> Loaded:
-        whole.append(place)
-        return load_read(place)
+    def read(place: StreamPlace, **how: Any) -> Loaded:
+        if not how:  # ``load_stream`` says how
+            whole.append(place)
+        return load_read(place, **how)
 
     monkeypatch.setattr(kept_states, "load_read", read)
     return whole

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sparkhaven.store.epochs.state.log_values import OffsetRange
-from sparkhaven.store.epochs.state.offsets import Offsets
-from sparkhaven.store.epochs.state.position_kinds import (
+from sparkhaven.store.epochs.state.log_values import (
     REBUILT,
     REQUEUED,
     VERSIONS,
+    OffsetRange,
     PositionKind,
     PositionSource,
     packed,
     source_of,
 )
+from sparkhaven.store.epochs.state.offsets import Offsets
 
 SPELLED = {
     "trades": PositionSource(PositionKind.OFFSETS, "trades"),

@@ -13,7 +13,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.files.removals import write_removals
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhase
-from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS, fold, restored
+from sparkhaven.store.epochs.state.replay import MAX_PAIRS, fold, restored
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Stat
 from sparkhaven.store.layout import LocationKey

@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.state.log_values import LocationReport, LocationSta
 from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, EpochConflictError, TableNotFoundError
 from sparkhaven.store.format.table.table_size import decode
-from sparkhaven.store.framing.log_frames import scan
+from sparkhaven.store.framing import scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace

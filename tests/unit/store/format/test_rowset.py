@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.types.codings.row_ranges_codec import decode_rows, decode_sets, encode_rows
+from sparkhaven.store.types.codings.row_set import decode_rows, decode_sets, encode_rows
 
 EXAMPLES = {
     "20": [],

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparkhaven.store.native.blobs import decode_blobs, encode_blobs
-from sparkhaven.store.native.entries import decode_entries, encode_entries
+from sparkhaven.store.native.codings import decode_blobs, decode_entries, encode_blobs, encode_entries
 from sparkhaven.store.native.library import core
 from sparkhaven.store.types.codings.coding import FixedCoding, Octets
 from sparkhaven.store.types.codings.instant_array import FIRST, HEAD, VALUE, VALUE_END, VALUE_START, InstantArrays

@@ -9,8 +9,8 @@ import pytest
 
 from sparkhaven.store.errors import SchemaError, SchemaParseError
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.schema.document.column_elements import ImportColumn, ImportSource
 from sparkhaven.store.schema.document.describe import describe, findings_text, schema_text
-from sparkhaven.store.schema.document.import_sources import ImportColumn, ImportSource
 from sparkhaven.store.schema.document.schema_file import SchemaFile, check_schema, load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, Storage
 from tests.support.places import REPOSITORY

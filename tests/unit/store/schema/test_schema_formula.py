@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import SchemaMismatchError, SchemaParseError
-from sparkhaven.store.expressions.formula.evaluation import Formula, day_of_year, parse_formula, sort_partitions
-from sparkhaven.store.expressions.formula.javatext import Text
+from sparkhaven.store.expressions.formula.evaluation import Formula, Text, day_of_year, parse_formula, sort_partitions
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import TableSchema
 

@@ -9,7 +9,7 @@ from sparkhaven.ingest.spec.stream_spec import BadRowBudget
 from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
-from sparkhaven.store.quarantine.reasons import Reason
+from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.task.decoding import SplitNotes
 

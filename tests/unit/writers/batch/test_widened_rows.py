@@ -27,8 +27,7 @@ from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.store.types.datatypes import BY_NAME, FLOAT_NULL
-from sparkhaven.store.types.model import Column, Kind, Storage, TableSchema
-from sparkhaven.store.types.widening import WIDER, fitting, narrowed, widened
+from sparkhaven.store.types.model import WIDER, Column, Kind, Storage, TableSchema, fitting, narrowed, widened
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchRequest, write_batch

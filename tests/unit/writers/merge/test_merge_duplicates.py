@@ -14,7 +14,7 @@ from sparkhaven.store.errors import MergeError, SettingsError, ValidationFailedE
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.merge_records import decode_record, encode_record, newest
 from sparkhaven.store.merges.merge_run import LeftOut
-from sparkhaven.store.types.dedupe import DedupeRule
+from sparkhaven.store.types.model import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import MergeOutcome

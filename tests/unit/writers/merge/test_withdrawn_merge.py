@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.undo import plan_undo
 from sparkhaven.store.errors import TableExistsError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.types.dedupe import DedupeRule
+from sparkhaven.store.types.model import DedupeRule
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.validation.date_validation import validate_date

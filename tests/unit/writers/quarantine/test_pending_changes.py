@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.readers.checks.stream_files import check_beside
-from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint, encode_checkpoint
-from sparkhaven.store.epochs.files.saved_state import Checkpoint
-from sparkhaven.store.epochs.state.replay import StreamState
-from sparkhaven.store.epochs.state.rollbacks import MAX_PAIRS
+from sparkhaven.store.epochs.files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from sparkhaven.store.epochs.state.replay import MAX_PAIRS, StreamState
 from sparkhaven.store.errors import CorruptFileError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName

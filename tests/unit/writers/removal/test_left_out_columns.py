@@ -16,7 +16,7 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import Consent
-from sparkhaven.store.types.dedupe import DedupeRule
+from sparkhaven.store.types.model import DedupeRule
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.rewrites.row_deletion import delete_rows

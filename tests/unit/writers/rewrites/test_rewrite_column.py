@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.format.parquet.location_files import NAME
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, LocationKey, TableName
+from sparkhaven.store.layout import PARQUET, Layout, LocationKey, TableName
 from sparkhaven.store.merges.merge_records import MergeRecord, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_result import MergeOutcome
@@ -117,7 +116,7 @@ def test_a_corrected_date_is_read_validated_truncated_and_deleted(site: Correcte
     code, total = run_json(site.root, "sql", "SELECT sum(P) AS p, count(*) AS n FROM Test.Event")
     assert (code, total["first"]) == (0, [{"p": sum(row["P"] or 0 for row in site.kept), "n": 5}])
     if form != "deephaven":
-        files = [str(site.place.history_location(LocationKey(o.internal, DAY)) / NAME) for o in after.outputs]
+        files = [str(site.place.history_location(LocationKey(o.internal, DAY)) / PARQUET) for o in after.outputs]
         assert duckdb.read_parquet(files).sum("P").fetchall() == [(total["first"][0]["p"],)]
     site.end_of_day()
     site.check()

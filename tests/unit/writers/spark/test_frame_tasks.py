@@ -19,8 +19,7 @@ from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
-from sparkhaven.store.quarantine.reasons import Reason
-from sparkhaven.store.quarantine.rejected_rows import decode_rejected
+from sparkhaven.store.quarantine.rejected_rows import Reason, decode_rejected
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.spark.frame_task import (

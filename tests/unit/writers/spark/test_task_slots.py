@@ -25,7 +25,7 @@ from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from sparkhaven.ingest.feeds.kafka.source import TopicReader
 from sparkhaven.ingest.feeds.spark_planning import FeedStream
 from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.store.epochs.state.position_kinds import packed
+from sparkhaven.store.epochs.state.log_values import packed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scratch.batch_plan import note_tasks, noted_tasks

@@ -16,8 +16,8 @@ from sparkhaven.store.errors import (
     RetryableStorageError,
     SparkhavenError,
     TableNotFoundError,
+    as_ours,
 )
-from sparkhaven.store.io.system_errors import as_ours
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import generations
 from sparkhaven.store.merges.validations import binding, load_validation, store_validation

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.parquet.trees import decode_manifest
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.partitions import add_partition

@@ -17,7 +17,7 @@ from sparkhaven.store.errors import (
     UnsupportedVersionError,
     ValidationFailedError,
 )
-from sparkhaven.store.format.parquet.manifest import decode_manifest, encode_manifest
+from sparkhaven.store.format.parquet.trees import decode_manifest, encode_manifest
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.transfer.export import export_path, staged_tree
 from sparkhaven.writers.transfer.tree_writer import WrittenLeaf, write_parquet_leaf

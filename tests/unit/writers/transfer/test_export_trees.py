@@ -14,7 +14,7 @@ import pytest
 from sparkhaven.readers import open_table
 from sparkhaven.store.digest.column_digest import digest_array, to_hex
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
-from sparkhaven.store.format.parquet.manifest import decode_manifest
+from sparkhaven.store.format.parquet.trees import decode_manifest
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.scan.column_file import read_column

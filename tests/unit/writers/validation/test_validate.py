@@ -13,7 +13,7 @@ from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult, Validation
-from sparkhaven.store.types.dedupe import DedupeRule
+from sparkhaven.store.types.model import DedupeRule
 from sparkhaven.writers.validation.date_validation import validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes
 from tests.support.commands import run

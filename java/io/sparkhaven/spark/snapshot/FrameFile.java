@@ -12,7 +12,7 @@ import java.util.Arrays;
 import java.util.zip.CRC32;
 
 /**
- * A file of frames as {@code store/framing/log_frames.py} documents them. It reads one inode, whatever is renamed over
+ * A file of frames as {@code store/framing.py} documents them. It reads one inode, whatever is renamed over
  * its name, up to the size that the file had when it was opened.
  */
 final class FrameFile implements Closeable {

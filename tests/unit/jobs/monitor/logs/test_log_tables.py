@@ -35,7 +35,7 @@ from sparkhaven.jobs.monitor.logs.log_tables import (
 )
 from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
 from sparkhaven.jobs.monitor.storage import disk_use
-from sparkhaven.store.framing.log_frames import frame, scan
+from sparkhaven.store.framing import frame, scan
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_run import MergePhase

@@ -15,7 +15,7 @@ from sparkhaven.jobs.monitor.metrics.catalogue import OF_TABLES, PREFIX
 from sparkhaven.jobs.monitor.metrics.stream_metrics import Metrics, TableMetrics, served
 from sparkhaven.jobs.monitor.symbols import SymbolFile, SymbolTables
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.epochs.files.failure_note import clear_failure, note_failure
+from sparkhaven.store.epochs.files.stream_notes import clear_failure, note_failure
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import CommitError
 from sparkhaven.store.layout import LocationKey

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.store.epochs.files import saved_state as saved_locations
+from sparkhaven.store.epochs.files import checkpoint as saved_locations
 from sparkhaven.store.epochs.files.head import decode_head, encode_head, open_head
 from sparkhaven.store.epochs.reading import log_reader as logs
 from sparkhaven.store.epochs.reading.log_reader import read_newest
@@ -18,7 +18,7 @@ from sparkhaven.store.epochs.state.locations import decode_location
 from sparkhaven.store.epochs.state.log_records import Record, decode
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.framing.log_frames import frame, scan
+from sparkhaven.store.framing import frame, scan
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import flip

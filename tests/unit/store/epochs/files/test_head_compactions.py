@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, frame, header, scan
+from sparkhaven.store.framing import LOG_MAGIC, frame, header, scan
 from sparkhaven.store.layout import Layout
 from tests.support.streams.head_cases import FS, epochs, made, newest, place, resumed
 from tests.support.streams.tiny_writer import STREAM, TABLE, open_log

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.store.epochs.reading.stream_state import load_stream
-from sparkhaven.store.epochs.state.rollbacks import RolledBackEpochs
-from sparkhaven.store.framing.log_frames import LOG_MAGIC, header
+from sparkhaven.store.epochs.state.replay import RolledBackEpochs
+from sparkhaven.store.framing import LOG_MAGIC, header
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from tests.support.disks.model_fs import CrashingFs

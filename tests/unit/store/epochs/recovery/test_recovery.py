@@ -14,7 +14,7 @@ from sparkhaven.store.epochs.state.removed_locations import Removal
 from sparkhaven.store.errors import CorruptFileError, FormatError
 from sparkhaven.store.format.table.table_size import TableSize
 from sparkhaven.store.format.table.table_size import encode as encode_size
-from sparkhaven.store.framing.log_frames import FRAME, frame, scan
+from sparkhaven.store.framing import FRAME, frame, scan
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from tests.support.disks.contents import contents, flipped

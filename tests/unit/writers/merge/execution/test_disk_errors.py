@@ -10,8 +10,14 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.epochs.state.log_values import FileId
-from sparkhaven.store.errors import CommitError, EpochConflictError, RetryableStorageError, SparkhavenError
-from sparkhaven.store.io.system_errors import as_ours, in_phase
+from sparkhaven.store.errors import (
+    CommitError,
+    EpochConflictError,
+    RetryableStorageError,
+    SparkhavenError,
+    as_ours,
+    in_phase,
+)
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.batch.combine import AttemptScratch

@@ -1,10 +1,17 @@
-"""The note of a stream's last failure, for whoever looks later: a process that has failed tells nobody any more.
+"""Notes beside the log of a stream: of its last failure, and that it was removed.
 
+A process that has failed tells nobody any more, so a note does, whoever looks later.
 ``<stream>.failure`` is one canonical JSON object: ``time`` (ms), ``error`` (its class), ``exit`` (code), ``what``,
 ``where``, ``expected``, ``found``, ``hint``, ``file`` (the stream file, or null), ``table``, ``stream``, ``version`` 1,
 ``crc`` (CRC-32 of the object without it). It is replaced by the next failure, and removed by the next success. Nothing
 depends on it: what it says is shown and not believed. Its texts come from data and disks, so they are short, and have
 no control characters.
+
+A stream that was removed has left the epoch and the generation that its log had reached. ``<stream>.removed`` is one
+JSON object: ``epoch``, ``generation``, ``time`` (ms), ``table``, ``stream``, ``version`` 1, ``crc`` (CRC-32 of the
+object without it, keys sorted). It is written durably before the log is unlinked, and counts only while there is no
+log. Merge records still name epochs of the removed stream; the note says that these are not lost. A new stream of that
+name continues the numbers, so none means two things, and then removes the note.
 """
 
 from __future__ import annotations
@@ -16,15 +23,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparkhaven.store.errors import EXIT_BAD_DATA, EXIT_USAGE, CorruptFileError, SparkhavenError, counted
-from sparkhaven.store.framing.canonical import BROKEN, dump
+from sparkhaven.store.errors import (
+    EXIT_BAD_DATA,
+    EXIT_USAGE,
+    CorruptFileError,
+    InvalidNameError,
+    SparkhavenError,
+    counted,
+)
+from sparkhaven.store.framing import BROKEN, dump
 from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.layout import TableName, stream_of
 from sparkhaven.store.places import StreamPlace, TablePlace
 
 VERSION = 1
-SUFFIX = ".failure"
+FAILED = ".failure"
 MOST = 64 << 10  # bytes
 LONGEST = 1000  # characters of a text
+REMOVED = ".removed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +104,7 @@ def read_failure(place: StreamPlace) -> StreamFailure | None:
     except FileNotFoundError:
         return None
     if owner != (str(place.table), place.stream):
-        raise _damaged(path, f"the note of {' '.join(owner)}")
+        raise _damaged_failure(path, f"the note of {' '.join(owner)}")
     return failure
 
 
@@ -96,14 +112,14 @@ def load_failure(fs: Fs, path: Path) -> tuple[tuple[str, str], StreamFailure]:
     """Table and stream of a note, and the failure. FileNotFoundError; CorruptFileError: it is damaged."""
     stat = fs.stat(path)
     if stat is not None and stat.size > MOST:
-        raise _damaged(path, counted(stat.size, "byte"))
+        raise _damaged_failure(path, counted(stat.size, "byte"))
     return decode_failure(fs.read(path), path)
 
 
 def failed_streams(place: TablePlace) -> list[str]:
     """The streams of a table that have a note, whether or not they have a log."""
     names = place.fs.names(place.streams)
-    return [name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX) and not name.startswith(".")]
+    return [name.removesuffix(FAILED) for name in names if name.endswith(FAILED) and not name.startswith(".")]
 
 
 def encode_failure(failure: StreamFailure, table: str, stream: str) -> bytes:
@@ -135,9 +151,9 @@ def decode_failure(data: bytes, path: Path) -> tuple[tuple[str, str], StreamFail
         plain = _plain(str(value["error"])), int(value["exit"]), _plain(str(value["what"]))
         failure, owner = StreamFailure(int(value["time"]), *plain, **texts), (str(value["table"]), str(value["stream"]))
     except (*BROKEN, RecursionError) as error:
-        raise _damaged(path, f"{len(data)} bytes that are not a note") from error
+        raise _damaged_failure(path, f"{len(data)} bytes that are not a note") from error
     if data != encode_failure(failure, *owner):
-        raise _damaged(path, "bytes that do not have their checksum")
+        raise _damaged_failure(path, "bytes that do not have their checksum")
     return owner, failure
 
 
@@ -148,11 +164,80 @@ def _plain(text: str) -> str:
     return plain if len(plain) <= LONGEST else plain[: LONGEST - 1] + "…"
 
 
-def _damaged(path: Path, content: str) -> CorruptFileError:
+def _damaged_failure(path: Path, content: str) -> CorruptFileError:
     return CorruptFileError(
         "the note of a stream's last failure is damaged",
         where=path,
         expected=f"a JSON object of stream {path.stem!r}, and its checksum",
         found=content,
         hint="remove it. Nothing depends on it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedStream:
+    epoch: int
+    generation: int
+    time_ms: int
+
+
+def noted_streams(place: TablePlace) -> list[str]:
+    """The streams of a table that have a note, sorted."""
+    names = place.fs.names(place.streams)
+    return [name.removesuffix(REMOVED) for name in names if name.endswith(REMOVED)]
+
+
+def read_removed(place: StreamPlace) -> RemovedStream | None:
+    """The note of a stream, or None. CorruptFileError: it is damaged or belongs to another stream."""
+    path = place.stream_removed
+    try:
+        data = place.fs.read(path)
+    except FileNotFoundError:
+        return None
+    owner, note = decode_removed(data, path)
+    if owner != (str(place.table), place.stream):
+        raise _damaged_removal(path, f"the note of {' '.join(owner)}")
+    return note
+
+
+def decode_removed(data: bytes, path: Path) -> tuple[tuple[str, str], RemovedStream]:
+    """Table and stream that a note is about, and the note. CorruptFileError: it is damaged."""
+    try:
+        value = json.loads(data)
+        table, stream = TableName.parse(value["table"]), str(value["stream"])
+        note = RemovedStream(int(value["epoch"]), int(value["generation"]), int(value["time"]))
+    except (*BROKEN, InvalidNameError) as error:
+        raise _damaged_removal(path, f"{len(data)} bytes that are not a note") from error
+    if data != encode_removed(note, table, stream):
+        raise _damaged_removal(path, "bytes that do not have their checksum")
+    return (str(table), stream), note
+
+
+def write_removed(place: StreamPlace, note: RemovedStream) -> None:
+    with place.fs.during("removed-note"):
+        place.fs.replace(place.stream_removed, encode_removed(note, place.table, place.stream))
+
+
+def encode_removed(note: RemovedStream, table: TableName, stream: str) -> bytes:
+    value: dict[str, Any] = {"epoch": note.epoch, "generation": note.generation, "time": note.time_ms}
+    value |= {"table": str(table), "stream": stream, "version": VERSION}
+    value["crc"] = zlib.crc32(json.dumps(value, sort_keys=True).encode())
+    return json.dumps(value, sort_keys=True).encode() + b"\n"
+
+
+def _damaged_removal(path: Path, content: str) -> CorruptFileError:
+    """The error; a note beside logs names the commands that write it again."""
+    hint = "restore it from a copy"
+    if path.parent.name == ".streams":
+        table, stream = stream_of(path)
+        hint += (
+            f" of {path.parent}. Without one, run `sparkhaven recover {table} {stream} --from-locations`, then"
+            f" `sparkhaven streams remove {table} {stream}`"
+        )
+    return CorruptFileError(
+        "the note of a removed stream is damaged",
+        where=path,
+        expected=f"a JSON object with the last epoch and generation of stream {path.stem!r}, and its checksum",
+        found=content,
+        hint=hint,
     )

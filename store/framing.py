@@ -1,4 +1,7 @@
-"""Frames: the records of a log, checkpoint or removals file, one after another. Little-endian.
+"""Framed records: canonical JSON in frames with checksums, one after another in a log, or one a file.
+
+Canonical JSON: the same object is the same bytes, always. Standard JSON has no NaN and no infinities: they become
+texts. A frame, little-endian:
 
 =======  =====  ===========================================================================
 offset   bytes  meaning
@@ -16,17 +19,27 @@ offset   bytes  meaning
 are read up to the first one that is cut short, has length below 2 or a wrong checksum. If no sound frame follows, it is
 a torn tail, which was never acknowledged. If one follows, the file is damaged: every payload starts with ``{"``, so a
 reader searches for these bytes and tries the eight bytes before as a frame header.
+
+A file that is one record (``RecordKind``) has a header, and one frame to the end of the file. The number of the header
+is a field of the record too. Such a file is replaced as a whole, never appended to.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from sparkhaven.store.errors import CorruptFileError, UnsupportedVersionError
+from sparkhaven.store.errors import CorruptFileError, InvalidNameError, UnsupportedVersionError
+
+T = TypeVar("T")
+BEHIND = b"\n"  # canonical JSON has none
+# what decoding raises for JSON of another form, an infinite number for a whole one included
+BROKEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, struct.error)
 
 HEADER = struct.Struct("<8sQ")
 FRAME = struct.Struct("<II")
@@ -38,6 +51,38 @@ PIECE = 1 << 20
 _OPENING = b'{"'
 Crc32 = Callable[[bytes | memoryview, int], int]
 """Of bytes behind others, whose CRC-32 is given."""
+
+
+def finite(value: object) -> object:
+    """The value with texts for numbers that are not finite, also within dicts and lists."""
+    if isinstance(value, dict):
+        return {key: finite(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(child) for child in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def load(payload: bytes, where: object) -> dict[str, Any]:
+    """The JSON object of a payload; anything else is a CorruptFileError."""
+    try:
+        value = json.loads(written(payload))
+    except ValueError as error:
+        raise CorruptFileError("record is not JSON", where=where, expected="JSON", found=error) from error
+    if not isinstance(value, dict):
+        raise CorruptFileError("record is not a JSON object", where=where, expected="{...}", found=type(value).__name__)
+    return value
+
+
+def written(payload: bytes) -> bytes:
+    """The JSON of a payload, without what is packed behind it."""
+    end = payload.find(BEHIND)
+    return payload if end < 0 else payload[:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,3 +262,50 @@ def _beyond(data: bytes, start: int) -> tuple[Frame, ...]:
             position += 1
         position = data.find(_OPENING, position)
     return tuple(frames)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind:
+    """``title``: what it is called. ``number``: the attribute of a record that has the number of the header.
+
+    ``todo``: what to do about a damaged one, with a place for its path.
+    """
+
+    magic: bytes
+    title: str
+    number: str
+    todo: str
+
+    def encode(self, number: int, content: Mapping[str, Any]) -> bytes:
+        """The bytes of a file; the same content gives the same bytes."""
+        return header(self.magic, number) + frame(dump(content))
+
+    def decode(self, data: bytes, where: object, made_of: Callable[[Mapping[str, Any]], T]) -> T:
+        """The record that ``made_of`` makes of the content of a file.
+
+        CorruptFileError: it is damaged, or ``made_of`` finds other content. UnsupportedVersionError: a later release
+        has written it.
+        """
+        number, scanned = read_header(data, self.magic, where), scan(data)
+        if len(scanned.frames) != 1 or scanned.rest:
+            expected = "one frame whose checksum holds, to the end of the file"
+            there = f"{len(scanned.frames)} frames, then {scanned.rest} bytes"
+            raise self.damaged("is cut short or damaged", where, expected, there)
+        try:
+            record = made_of(load(scanned.frames[0].payload, where))
+        except (*BROKEN, InvalidNameError) as error:
+            raise self.damaged("has other content", where, "its fields", repr(error)) from error
+        own = getattr(record, self.number)
+        if own != number:
+            raise self.damaged("contradicts itself", where, number, own)
+        return record
+
+    def damaged(self, fault: str, where: object, expected: object, found: object) -> CorruptFileError:
+        """The error of a damaged file."""
+        return CorruptFileError(
+            f"{self.title} {fault}",
+            where=f"{where} at byte {HEADER.size}",
+            expected=expected,
+            found=found,
+            hint=self.todo.format(where),
+        )
