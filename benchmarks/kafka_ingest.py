@@ -41,8 +41,8 @@ from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.source import message_blocks
-from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.router import TableRows
+from sparkhaven.ingest.spec import StreamSpec
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.process import run_streams
@@ -57,8 +57,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decoding import Decode
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, StreamTarget
 from tests.support.kafka.connector_jars import connector_jars
 from tests.support.servers.broker import Broker
 from tests.support.servers.tls import Tls, tls_listener

@@ -46,7 +46,7 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
-from sparkhaven.writers.spark.merge_executor import SparkExecutor
+from sparkhaven.writers.spark.workers import SparkExecutor
 from tests.support.tables.intraday_rows import IntradayRows
 
 DAY = "2024-03-05"

@@ -24,9 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LongLine
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, unexpected
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, joined_rows
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.ingest.values.typed_rows import Ints, Refusal, TypedRows, Value, attempted, joined_rows, unexpected
 from sparkhaven.store.epochs.state.log_values import ABSENT, ABSENT_FIELDS, IGNORED, UNKNOWN_FIELDS, LastMessage
 from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, BadRow
-from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.spec import UTF8
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.quarantine.rejected_rows import Reason
 

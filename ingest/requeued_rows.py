@@ -18,10 +18,9 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import Rejects, bad_row
 from sparkhaven.ingest.feeds.base import SILENT, PlannedFeed
 from sparkhaven.ingest.feeds.registry import planned_feed
-from sparkhaven.ingest.router import Routed, Router, reference_ns
-from sparkhaven.ingest.spec.stream_spec import StreamSpec
-from sparkhaven.ingest.table_choice import of_other_tables, routing_target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.router import Routed, Router, of_other_tables, reference_ns, routing_target
+from sparkhaven.ingest.spec import StreamSpec
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.layout import LocationKey

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.merge_frame import merge_frame
     from sparkhaven.readers.arrow.snapshot import Snapshot
     from sparkhaven.table import Table
-    from sparkhaven.writers.validation.validators.loading import validator
+    from sparkhaven.writers.validation.validators import validator
 
     __version__: str
 
@@ -68,7 +68,7 @@ _ON_USE = {
     "register": "jobs.dataframes.frames",
     "save_table": "database",
     "sql": "database",
-    "validator": "writers.validation.validators.loading",
+    "validator": "writers.validation.validators",
     "write_frame": "jobs.dataframes.frame_writer",
 }
 

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
     from sparkhaven.store.merges.dropped_tables import TableDrop
-    from sparkhaven.writers.partition_rolls import RolledPartition
-    from sparkhaven.writers.partitions import Partition
+    from sparkhaven.writers.partitions import Partition, RolledPartition
     from sparkhaven.writers.transfer.restore import RestoredTable
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
     from sparkhaven.writers.users.save import SavedTable
@@ -355,7 +354,7 @@ class Database:
             >>> [(rolled.name, rolled.new) for rolled in db.roll_partitions("Equity", volume=root)]
             [('1', '2')]
         """
-        from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
+        from sparkhaven.writers.partitions import parse_share, roll_partitions
 
         limit = None if if_fuller_than is None else parse_share(if_fuller_than, "if_fuller_than")
         target = None if volume is None else local_path(volume).absolute()

@@ -20,12 +20,10 @@ from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.feeds.base import PATIENCE_S, Block, Clock, PlannedFeed, RequeuedRows, Source, Waiting
 from sparkhaven.ingest.feeds.spark_planning import FeedStream, RangeReader, RangeRun, committed_ends, stream_source
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from sparkhaven.ingest.spec.payload_formats import Limit, Traits
-from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.router import Router, TableChoice, TableRows, counting, lines_of, routing_target
+from sparkhaven.ingest.settings import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.spec import Limit, TableRoutes, Target, Traits
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.readers.spark.source_api import InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState

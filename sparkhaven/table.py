@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome
     from sparkhaven.writers.merge.adoption import AdoptedDate
     from sparkhaven.writers.merge.date_result import DateResult
-    from sparkhaven.writers.removal.stream_removal import StreamRemoval
-    from sparkhaven.writers.rewrites.column_changes import Value
+    from sparkhaven.writers.removal.table_removal import StreamRemoval
+    from sparkhaven.writers.rewrites.rewrite_plan import Value
     from sparkhaven.writers.transfer.export import Exported
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
 
@@ -811,7 +811,7 @@ class Table:
         """
         from sparkhaven.jobs.operations.rewriting import rewrite_dates
         from sparkhaven.jobs.session.spark_or_local import HistoryRun
-        from sparkhaven.writers.rewrites.column_changes import ColumnChanges
+        from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges
 
         refuse_keywords("Table.rewrite_columns()", changes, RewriteKeywords)
         wanted = ColumnChanges(
@@ -905,7 +905,7 @@ class Table:
             >>> trades.remove_stream("test").epoch
             1
         """
-        from sparkhaven.writers.removal.stream_removal import remove_stream
+        from sparkhaven.writers.removal.table_removal import remove_stream
 
         return remove_stream(self._writable().of_stream(stream), clock=time.time, dry_run=dry_run)
 

@@ -4,11 +4,17 @@
 changes nothing for readers. A storage partition on another volume is a directory there, linked from ``Partitions``.
 
 The output of a merge goes to such a partition, by way of a staging directory on the same volume.
+
+A roll moves the writable links of a namespace from full partitions to new ones. Only links in ``WritablePartitions``
+go. Directories, and links in ``Partitions``, stay, so readers keep old and new partitions. The new partition comes
+first and is checked as a merge checks it. A roll that is killed between any two steps leaves the old partition
+writable, or both. The next one goes on with the new partition, which has no date yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -17,9 +23,11 @@ from sparkhaven.store.errors import (
     InvalidNameError,
     MergeError,
     NotPermittedError,
+    RetryableStorageError,
     SettingsError,
     TableExistsError,
     TableNotFoundError,
+    counted,
 )
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
@@ -217,3 +225,203 @@ def require_owner(fs: Fs, *directories: Path) -> None:
                 found=f"user {stat.owner}",
                 hint="run it as the user that merges, or change the owner",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class RolledPartition:
+    """A storage partition that merges no longer write to, and the one in its place.
+
+    ``used``: share of its volume that is in use, from 0 to 1, as ``df`` shows it. ``directory``, ``free_bytes``: of the
+    new one.
+    """
+
+    name: str
+    used: float
+    new: str
+    directory: str
+    free_bytes: int
+
+
+def parse_share(text: str, where: str) -> float:
+    """``90%`` as 0.9. SettingsError: no percentage between 0 and 100."""
+    digits = text.strip().removesuffix("%").strip()
+    if digits.isascii() and digits.isdecimal() and 0 < int(digits) < 100:
+        return int(digits) / 100
+    raise SettingsError("share of a volume is not a percentage", where=where, expected="like 90%", found=repr(text))
+
+
+def roll_partitions(
+    fs: Fs,
+    layout: Layout,
+    namespace: str,
+    *,
+    fuller_than: float | None = None,
+    volume: Path | None = None,
+    coming: int = 0,
+    dry_run: bool = False,
+) -> list[RolledPartition]:
+    """Replaces writable partitions whose volume is fuller than a share, or without one all of them.
+
+    ``volume``: the directory for the new ones; None: among the volumes of the other writable partitions and the root
+    the one with most free bytes. ``coming``: bytes that are about to be written, which count as used, of each
+    partition its share. Nothing is done where no partition is to be replaced.
+
+    TableNotFoundError: the namespace has no partition. SettingsError: the volume cannot take them, or an entry is no
+    link. RetryableStorageError: no volume is emptier, or one is not mounted. NotPermittedError: another owner.
+    """
+    check_identifier("namespace", namespace)
+    base, writable = layout.partitions(namespace), layout.writable_partitions(namespace)
+    if fs.stat(writable) is None:
+        raise TableNotFoundError(
+            f"namespace {namespace} has no storage partitions",
+            where=writable,
+            expected="a writable partition",
+            found="none",
+            hint=f"`sparkhaven partitions add {namespace} 0` makes one",
+        )
+    with ExitStack() as held:
+        if not dry_run:
+            lock = fs.lock(writable, wait=True)
+            assert lock is not None  # noqa: S101  it waits
+            held.enter_context(lock)
+        roll = _Roll(fs, layout, namespace, fuller_than, coming)
+        full = roll.full()
+        if not full:
+            return []
+        target = roll.target(full, volume)
+        full = [name for name in full if not roll.is_new(name, target)]
+        if not full:
+            return []
+        roll.require_usable(target, full)
+        rolled = []
+        for name, new in zip(full, roll.new_names(target, full), strict=True):
+            if not dry_run:
+                with fs.during("roll-add"):
+                    add_partition(fs, layout, namespace, new, volume=None if target == base else target)
+                    volumes(fs, layout, namespace, [new])  # raises what a merge would
+                with fs.during("roll-close"):
+                    fs.unlink(writable / name)
+                    fs.sync_dirs([writable])
+            directory = target / new if target == base else target / namespace / new
+            free = fs.free_bytes(_there(fs, target))
+            rolled.append(RolledPartition(name, roll.used(name), new, str(directory), free))
+        return rolled
+
+
+class _Roll:
+    def __init__(self, fs: Fs, layout: Layout, namespace: str, fuller_than: float | None, coming: int) -> None:
+        self._fs, self._namespace, self._limit, self._coming = fs, namespace, fuller_than, coming
+        self._base, self._writable = layout.partitions(namespace), layout.writable_partitions(namespace)
+        self._names = writable_names(fs, layout, namespace)
+        self._all = partition_names(fs, layout, namespace)
+
+    def used(self, name: str) -> float:
+        """The share of its volume that is in use. RetryableStorageError: the volume is not mounted."""
+        partition = self._base / name
+        if (stat := self._fs.stat(partition)) is None or not stat.is_dir:
+            raise absent_volume(self._fs, partition) or RetryableStorageError(
+                "the link of a writable partition is broken", where=partition, hint="mount its volume"
+            )
+        return self._fs.used_share(partition)
+
+    def _used_then(self, path: Path, partitions: int) -> float:
+        """The share of the volume of ``path`` in use once so many partitions there have their parts of what comes."""
+        used = self._fs.used_share(path)
+        if not self._coming or used >= 1:
+            return used
+        total = self._fs.free_bytes(path) / (1 - used)
+        return used + self._coming * partitions / len(self._names) / max(total, 1)
+
+    def _beside(self, name: str) -> int:
+        """How many of the writable partitions lie on the volume of one."""
+        devices = [stat and stat.device for stat in (self._fs.stat(self._base / other) for other in self._names)]
+        return devices.count(devices[self._names.index(name)])
+
+    def full(self) -> list[str]:
+        """Names of the partitions to be replaced. SettingsError: merges write to a directory that is no link."""
+        used = {name: self.used(name) for name in self._names}  # raises where a volume is not mounted
+        if self._coming:
+            used = {name: self._used_then(self._base / name, self._beside(name)) for name in self._names}
+        full = [name for name, share in used.items() if self._limit is None or share > self._limit]
+        for name in full:
+            entry = self._writable / name
+            stat = self._fs.stat(entry, follow=False)
+            if stat is not None and not stat.is_link:
+                raise SettingsError(
+                    "a writable partition is a directory, which may have data",
+                    where=entry,
+                    expected=f"a link to ../{self._base.name}/{name}",
+                    found="a directory",
+                    hint=f"move it to {self._base / name} and put the link in its place",
+                )
+        return full
+
+    def target(self, full: Sequence[str], volume: Path | None) -> Path:
+        """Where the new ones go: a directory on a volume, or ``Partitions`` itself for the volume of the root."""
+        if volume is not None:
+            stat = self._fs.stat(volume)
+            if stat is None or not stat.is_dir:
+                raise SettingsError(
+                    "volume does not exist", where=volume, expected="a directory", hint="mount it first"
+                )
+            return self._fs.resolve(volume)
+        return max([self._base, *self._others(full)], key=self._fs.free_bytes)
+
+    def _others(self, full: Sequence[str]) -> Iterator[Path]:
+        """The directories on other volumes that partitions lie in which stay writable."""
+        for name in self._names:
+            directory = self._fs.resolve(self._base / name)
+            if name not in full and directory.parent.name == self._namespace and self._fs.stat(directory) is not None:
+                yield directory.parent.parent
+
+    def is_new(self, name: str, target: Path) -> bool:
+        """Whether a partition has no date yet, and is where the new ones go."""
+        directory = self._fs.resolve(self._base / name)
+        expected = target if target == self._base else target / self._namespace
+        return directory.parent == self._fs.resolve(expected) and not self._fs.names(directory)
+
+    def new_names(self, target: Path, full: Sequence[str]) -> list[str]:
+        """Names for the new partitions: of those that a killed roll has made, then the numbers after all that exist."""
+        numbers = [int(name) for name in self._all if name.isascii() and name.isdecimal()]
+        last = str(max(numbers, default=-1))
+        usable = [
+            name
+            for name in sort_partitions(self._all)
+            if name not in full and (name in self._names or name == last) and self.is_new(name, target)
+        ]
+        later = [str(max(numbers, default=-1) + 1 + number) for number in range(len(full))]
+        return [*usable, *later][: len(full)]
+
+    def require_usable(self, target: Path, full: Sequence[str]) -> None:
+        """SettingsError, RetryableStorageError, NotPermittedError: merges should not write there."""
+        fs = self._fs
+        require_owner(fs, self._base, target / self._namespace)
+        hint = f"name an emptier volume: `sparkhaven partitions roll {self._namespace} --volume DIR`"
+        share = self._used_then(target, len(full))
+        if self._limit is not None and share > self._limit:
+            raise RetryableStorageError(
+                "no volume for new storage partitions is empty enough",
+                where=target,
+                expected=f"at most {self._limit:.0%} in use",
+                found=f"{share:.1%} in use" + " with what comes" * bool(self._coming),
+                hint=hint,
+            )
+        room = fs.free_bytes(target)
+        for name in full:
+            old = fs.resolve(self._base / name)
+            stat, other = fs.stat(old), fs.stat(target)
+            apart = stat is not None and other is not None and stat.device != other.device
+            if apart and room <= fs.free_bytes(old):
+                raise RetryableStorageError(
+                    f"the volume has less free space than that of storage partition {name}",
+                    where=target,
+                    expected=f"more than {counted(fs.free_bytes(old), 'byte')} free",
+                    found=f"{counted(room, 'byte')} free",
+                    hint=hint,
+                )
+
+
+def _there(fs: Fs, path: Path) -> Path:
+    while fs.stat(path) is None:
+        path = path.parent
+    return path

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.spec import BadRowBudget, Target
 from sparkhaven.store.types.model import Column
 from tests.support.writers.coded_rows import counted
 

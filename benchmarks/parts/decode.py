@@ -31,18 +31,18 @@ from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.payload_formats import Format
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.router import TableRows
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
+    Format,
     InternalRule,
     PartitionSpec,
     StreamSpec,
     Unit,
     ValueRule,
 )
-from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type

@@ -45,8 +45,7 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decoding import Decode
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, StreamTarget
 
 LIMIT_SECONDS = 1.0
 FEW = 10

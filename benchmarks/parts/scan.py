@@ -30,8 +30,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.spec import BadRowBudget, CsvOptions, Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

@@ -2,14 +2,25 @@
 
 A file that is not what the plan says (grown, cut, rewritten) is refused before and after reading, so rows of a
 half-written file never reach a table.
+
+Several tasks may read parts of a file. Bytes [start, stop) stand for the lines, the CSV records
+(``ingest.feeds.files.formats.csv_files``), or the row groups of a Parquet file, that begin within them. So parts that
+cover a file cover its rows, wherever they are cut, and lines keep their numbers: those before a part are counted.
+
+Also here: what is known of a Parquet file beside its bytes, and the errors for one that cannot be read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sparkhaven.ingest.content.lines import BLOCK
 from sparkhaven.ingest.content.packing import (
     MAGIC_BYTES,
     PACKINGS,
@@ -24,14 +35,18 @@ from sparkhaven.ingest.content.packing import (
     unpacked,
     unread_packing,
 )
-from sparkhaven.store.epochs.state.log_values import FileId
+from sparkhaven.store.delta.snapshot import MappedField
+from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import CorruptFileError, FeedError, PositionGapError, RetryableFeedError
+from sparkhaven.store.foreign_parquet import BATCH_BYTES, ForeignParquet
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.io.open_files import Seekable
 
 CHUNK = 1 << 20
 TAIL = 1 << 16  # bytes that are looked at for the last line end of a piece
 _COMPLETE = "write a feed file under a hidden name (leading dot), and rename it when it is complete"
+MIN_PART = 8 << 20  # bytes below which a part is not worth a task
+SMALL_BATCH = MIN_PART  # bytes up to which one task does a batch alone
 
 
 def changed(split: FileId, size: int, mtime_ns: int) -> PositionGapError:
@@ -182,3 +197,132 @@ def _unpack(raw: RawFile, split: FileId, packing: Packing) -> Iterator[bytes]:
             found=f"the end of the file at byte {split.size}",
             hint=f"deliver the whole file under a new name. Nothing of it was committed. {_COMPLETE}",
         ) from error
+
+
+def is_cuttable(fs: Fs, file: FileId) -> bool:
+    """Whether a file of such a stream is plain: bytes inside of a packed one mean nothing."""
+    if packing_of_name(file.path) is not None:
+        return False
+    try:
+        head = fs.read_range(Path(file.path), 0, min(MAGIC_BYTES, file.size))
+    except (OSError, CorruptFileError):
+        return False  # whoever reads it says what is wrong
+    return packing_of(head) is None and unread_packing(file.path, head) is None
+
+
+def part_lines(file: PlannedFile, chunk: int = CHUNK, block: int = BLOCK) -> tuple[int, Iterator[bytes]]:
+    """The number of the first line that begins in a part, and the bytes of its lines, ``block`` and some more a piece.
+
+    The lines before it are counted, and an end is looked for, in pieces of ``chunk``.
+    """
+    raw, part = file.stream(), file.split
+    assert isinstance(part, FilePart)  # noqa: S101  the caller has looked
+    begin, number = _first_line(raw, part.start, chunk)
+    if begin >= part.stop:
+        return number, iter(())
+    end = part.size if part.stop >= part.size else _line_end(raw, part.stop - 1, chunk)
+    return number, line_pieces(raw, begin, end, block)
+
+
+def pieces(raw: RawFile, begin: int, end: int, chunk: int | None = None) -> Iterator[bytes]:
+    raw.seek(begin)
+    while begin < end and (piece := raw.read(min(chunk or CHUNK, end - begin))):
+        begin += len(piece)
+        yield piece
+
+
+def _first_line(raw: RawFile, start: int, chunk: int) -> tuple[int, int]:
+    """Where the first line begins at or after ``start``, and its number."""
+    if not start:
+        return 0, 1
+    number, offset = 1, 0
+    while offset < start - 1:
+        raw.seek(offset)
+        piece = raw.read(min(chunk, start - 1 - offset))
+        if not piece:
+            return offset, number
+        number += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 10))
+        offset += len(piece)
+    end = _line_end(raw, offset, chunk)
+    return end, number + 1
+
+
+def _line_end(raw: RawFile, offset: int, chunk: int) -> int:
+    """Behind the first line feed at or after ``offset``; the end of the file if there is none."""
+    raw.seek(offset)
+    while piece := raw.read(chunk):
+        line_feed = piece.find(b"\n")
+        if line_feed >= 0:
+            return offset + line_feed + 1
+        offset += len(piece)
+    return offset
+
+
+@dataclass(frozen=True, slots=True)
+class FileConstants:
+    """Columns that are not in a file and have one value in all of its rows, by name, as text; None = null.
+
+    ``typed``: those of them that have a type of numbers, or of bytes; a float or double takes such a number, and a
+    column of bytes such bytes, as it takes the same type of a file. ``zone_of``: whose time zone a value has whose text
+    has none.
+    """
+
+    texts: Mapping[str, str | None] = field(default_factory=dict)
+    typed: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    zone_of: str = ""
+
+
+NO_CONSTANTS = FileConstants()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """What is known of a file beside its bytes.
+
+    ``place`` names its rows instead of its path, ``time_ns`` is its time where that is not its modification time.
+    ``utc96``: its timestamps of type INT96 are instants. ``declared``: names of columns that its table declares without
+    the file. ``logical``: what its columns are in the table. ``rows``: how many its table says that it has. ``kept``:
+    which of so many rows are still there.
+    """
+
+    place: str | None = None
+    constants: FileConstants = NO_CONSTANTS
+    time_ns: int | None = None
+    utc96: bool = False
+    declared: Collection[str] = frozenset()
+    logical: Callable[[pa.Schema], Sequence[MappedField | None]] | None = None
+    rows: int | None = None
+    kept: Callable[[int], npt.NDArray[np.bool_]] | None = None
+
+
+NOTHING = KnownFile()
+
+
+def planned_parquet(planned: PlannedFile, *, utc96: bool, batch_bytes: int = BATCH_BYTES) -> ForeignParquet:
+    """A planned file, or the part of it that is planned. Raises as ``ForeignParquet``."""
+    split = planned.split
+    part = (split.start, split.stop) if isinstance(split, FilePart) else None
+    return ForeignParquet(planned.stream, split.size, utc96=utc96, part=part, batch_bytes=batch_bytes)
+
+
+def no_parquet(path: str, error: Exception, hint: str) -> FeedError:
+    """The error for a file that PyArrow cannot read."""
+    return FeedError(
+        "feed file is damaged, or not a Parquet file",
+        where=path,
+        expected="a complete Parquet file",
+        found=next(iter(str(error).splitlines()), type(error).__name__),
+        hint=hint,
+    )
+
+
+def column_twice(path: str, name: str) -> FeedError:
+    """The error for a file with more than one column of a name that a column of the table takes."""
+    return FeedError(
+        "feed file has a column twice",
+        where=path,
+        expected=f"one column {name}",
+        found=name,
+        hint="deliver the file again under a new name, with another name for one of them",
+        column=name,
+    )

@@ -2,10 +2,13 @@
 
 A ``Feed`` decodes splits. A ``PlannedFeed`` is one that a stream file can name: it also says which splits come next.
 ``sparkhaven.testing`` has the suite that each of them passes; ``ingest.feeds.registry`` lists them.
+
+A stream keeps decoders from one small batch to the next: making one takes longer than decoding few rows.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,14 +18,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypedDict, TypeVar, cast
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, Unit, bad_row, guarded
-from sparkhaven.ingest.router import Routed, Router
+from sparkhaven.ingest.router import Routed, Router, TableRows
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.settings.base_model import SettingsModel
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec, TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableRows
-from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.settings import SettingsModel
+from sparkhaven.ingest.spec import BadRowBudget, FeedOptions, StreamSpec, TableRoutes, Target
+from sparkhaven.ingest.values.typed_rows import Refusal, TypedRows
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError
@@ -44,6 +44,9 @@ S = TypeVar("S")  # of splits
 Clock = Callable[[], float]
 Block = tuple[Router, TypedRows, Callable[[int], bytes]]
 """Typed rows in the order of the split, the router they are for, and the payload of a row by its number."""
+MOST = 8  # of a thread
+Made = TypeVar("Made")
+SMALL_BYTES, SMALL_ROWS = 1 << 18, 2_000  # of a split; what a decoder holds grows with what it has read
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class Waiting:
     """What a run would take: counts by name for machines, and the same in a few words.
 
     A feed that tells how many ``bytes`` or ``rows`` wait can be ingested without Spark while they are few: its source
-    is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.local_trigger``).
+    is then driven by the command itself, as Spark's trigger ``availableNow`` does (``ingest.feeds.spark_planning``).
     ``nothing``: it is certain that a run would ingest nothing; then a new stream is not created.
     """
 
@@ -348,3 +351,25 @@ def _reject_again(
             count += reject(router, rows, payload)
     rejects.flush()
     return count
+
+
+class DecoderCache(Generic[Made]):
+    """What was made of some parts, for the same parts in the same thread.
+
+    Parts are frozen, and compared by identity: comparing settings and schemas takes longer than making the decoder.
+    """
+
+    def __init__(self, make: Callable[..., Made]) -> None:
+        self._make, self._of_thread = make, threading.local()
+
+    def of(self, *parts: object, small: bool) -> Made:
+        """The decoder of these parts; a new one where the split is not ``small``. Raises what making it raises."""
+        if not small:
+            return self._make(*parts)
+        kept: dict[tuple[int, ...], tuple[tuple[object, ...], Made]] = self._of_thread.__dict__.setdefault("kept", {})
+        key = tuple(map(id, parts))  # the parts are held, so that their numbers stay theirs
+        if key not in kept:
+            while len(kept) >= MOST:
+                del kept[next(iter(kept))]
+            kept[key] = parts, self._make(*parts)
+        return kept[key][1]

@@ -14,8 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from sparkhaven.ingest.feeds.base import Feed, PlannedFeed
-from sparkhaven.ingest.settings.base_model import SettingsModel
-from sparkhaven.ingest.spec.stream_spec import StreamSpec
+from sparkhaven.ingest.settings import SettingsModel
+from sparkhaven.ingest.spec import StreamSpec
 from sparkhaven.store.errors import SettingsError, missing_extra
 
 PLANNED: Mapping[str, str] = {
@@ -25,7 +25,7 @@ PLANNED: Mapping[str, str] = {
 }
 """Feeds that a stream file can name by one word."""
 
-GIVEN: Mapping[str, str] = {"frames": "sparkhaven.ingest.feeds.frames.frame_rows:FramesFeed"}
+GIVEN: Mapping[str, str] = {"frames": "sparkhaven.ingest.feeds.frames:FramesFeed"}
 """Feeds whose rows a program hands over."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)

@@ -9,11 +9,11 @@ from typing import Literal, Required, TypedDict
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import packing_of_name
 from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
-from sparkhaven.ingest.feeds.files.header import first_records, header_doubt
+from sparkhaven.ingest.feeds.files.listing import FeedListing
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.feeds.files.sample import first_records, header_doubt
 from sparkhaven.ingest.formats.csv.csv_records import read_record
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec import CsvOptions
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

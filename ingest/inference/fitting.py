@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparkhaven.ingest.formats.json.field_paths import path_of
-from sparkhaven.ingest.inference.field_facts import column_names, facts_of
-from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading, misfit, misfits
+from sparkhaven.ingest.inference.column_type import choose, readings_of
+from sparkhaven.ingest.inference.field_facts import ColumnSettings, Reading, column_names, facts_of, misfit, misfits
 from sparkhaven.ingest.inference.proposal import POSITION, FieldColumn, with_nulls
-from sparkhaven.ingest.inference.types.column_type import choose, readings_of
 from sparkhaven.ingest.sample_rows import Sample, shown
-from sparkhaven.ingest.spec.stream_spec import Meta, TextForm
-from sparkhaven.ingest.targets.declared_columns import near_name
+from sparkhaven.ingest.spec import Meta, TextForm
+from sparkhaven.ingest.targets import near_name
 from sparkhaven.store.errors import SchemaMismatchError, listed
 from sparkhaven.store.types.model import Column, Storage, TableSchema
 

@@ -12,14 +12,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_value
-from sparkhaven.ingest.inference.field_facts import FRACTION, TEXT, WHOLE, Facts, column_names, facts_of
-from sparkhaven.ingest.inference.field_readings import Reading, misfit, misfits, plain_outcomes
-from sparkhaven.ingest.inference.types import hints
-from sparkhaven.ingest.inference.types.column_type import choose
-from sparkhaven.ingest.inference.types.moments import DAY
-from sparkhaven.ingest.inference.types.type_choice import TypeChoice
+from sparkhaven.ingest.inference.column_type import DAY, TypeChoice, choose, event, instrument
+from sparkhaven.ingest.inference.field_facts import (
+    FRACTION,
+    TEXT,
+    WHOLE,
+    Facts,
+    Reading,
+    column_names,
+    facts_of,
+    misfit,
+    misfits,
+    plain_outcomes,
+)
 from sparkhaven.ingest.sample_rows import Sample, shown
-from sparkhaven.ingest.spec.stream_spec import Meta, Target
+from sparkhaven.ingest.spec import Meta, Target
 from sparkhaven.store.errors import FeedError
 
 NULL_TEXTS = ("NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "\\N", "-", "?")
@@ -173,7 +180,7 @@ def date_column(sample: Sample, columns: Sequence[FieldColumn], zone: str) -> Da
         values = _instants(sample, column.source, reading)
         if values is not None and len(values):
             falls = int((np.diff(values) < 0).sum())
-            rank = (not hints.event(column.source), falls > len(values) // 10, index)
+            rank = (not event(column.source), falls > len(values) // 10, index)
             ranked.append((rank, DateColumn(column.name, int(values.min()), int(values.max()))))
     if ranked:
         return min(ranked, key=lambda candidate: candidate[0])[1]
@@ -202,7 +209,7 @@ def grouping_column(columns: Sequence[FieldColumn]) -> FieldColumn | None:
         and GROUPS[0] <= column.facts.distinct <= GROUPS[1]
         and column.facts.values >= REPEATS * column.facts.distinct
     ]
-    named = [column for column in fit if hints.instrument(column.source)]
+    named = [column for column in fit if instrument(column.source)]
     if named:
         return named[0]
     return max(fit, key=lambda column: column.facts.distinct, default=None)

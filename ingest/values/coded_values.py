@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
-from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal, Value
-from sparkhaven.ingest.values.wire_values import Moment, MomentKind
+from sparkhaven.ingest.values.json_text import Moment, MomentKind, strict_json
+from sparkhaven.ingest.values.typed_rows import Refusal, Value
 from sparkhaven.store.conversions.conversion_table import Group, source_of
 from sparkhaven.store.conversions.number_arrays import coded_array
 from sparkhaven.store.instants import DAY_NS, UNIT_NS

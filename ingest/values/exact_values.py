@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.spec import Target, TextForm
 from sparkhaven.ingest.values.coded_values import coded_json, coded_text, with_settings
 from sparkhaven.ingest.values.instants import (
     EXAMPLE,
@@ -40,10 +40,9 @@ from sparkhaven.ingest.values.instants import (
     settled,
     with_ways,
 )
-from sparkhaven.ingest.values.json_text import exact_number, plain_text
-from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.values.json_text import Moment, exact_number, plain_text
 from sparkhaven.ingest.values.text_forms import clean, words
-from sparkhaven.ingest.values.wire_values import Moment
+from sparkhaven.ingest.values.typed_rows import Refusal, Value
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT
 from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.store.types.datatypes import CHAR_NULL, DOUBLE_NULL, FLOAT_NULL

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.spec import Target, TextForm
 from sparkhaven.ingest.values.arrow_columns import (
     Mask,
     Typed,
@@ -49,13 +49,11 @@ from sparkhaven.ingest.values.coded_values import (
     unstored_json,
     with_settings,
 )
-from sparkhaven.ingest.values.date_patterns import iso_instants
 from sparkhaven.ingest.values.exact_values import NUL_IS_ONE_BYTE, PYTHON_CHARSETS, from_json, integer_range
 from sparkhaven.ingest.values.instants import count_target, counted_column, is_counted
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal, Value
-from sparkhaven.ingest.values.text_forms import clean_texts, words
-from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.ingest.values.text_forms import clean_texts, iso_instants, words
+from sparkhaven.ingest.values.typed_rows import Refusal, Value, typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.instants import UNIT_NS
 from sparkhaven.store.native.json_lists import (

@@ -16,7 +16,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from sparkhaven.ingest.settings.base_model import parse_duration, parse_size
+from sparkhaven.ingest.settings import parse_duration, parse_size
 from sparkhaven.jobs.cli.context import CliContext, CommandGroup
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, Where
 from sparkhaven.store.errors import SettingsError

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from sparkhaven.ingest.feeds.frames.frame_rows import Fields, fit_frame, frame_columns
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.feeds.frames import Fields, fit_frame, frame_columns
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.settings.frame_options import FrameOptions
 from sparkhaven.jobs.settings.stream_schema import deploy_schema
 from sparkhaven.jobs.streams.decoding import FrameDecoder
@@ -31,7 +31,7 @@ from sparkhaven.writers.batch.commit import AddToQuarantine
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.frame_writes import FramePlan
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def remove_unwritten(fs: Fs, options: FrameOptions, begun: int, generation: int)
         state = load_stream(place)
         if (state.epoch, state.generation) == (begun, generation):
             # 50 modules that other writes do not need
-            from sparkhaven.writers.removal.stream_removal import remove_stream
+            from sparkhaven.writers.removal.table_removal import remove_stream
 
             remove_stream(place, clock=time.time)
     except (SparkhavenError, OSError) as error:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from sparkhaven.ingest.feeds.frames.frame_rows import plain_schema, simple_type
+from sparkhaven.ingest.feeds.frames import plain_schema, simple_type
 from sparkhaven.jobs.dataframes.frame_stream import FrameStream, open_stream, quarantine_of
 from sparkhaven.jobs.session.interpreter import refuse_remote
 from sparkhaven.jobs.settings.frame_options import FrameKeywords, FrameOptions, frame_options
@@ -24,7 +24,7 @@ from sparkhaven.writers.spark.frame_task import FrameResult, FrameWork, write_ro
 from sparkhaven.writers.spark.frame_writes import FrameCommits, FrameSource, batch_of_query, labelled, run_frame
 from sparkhaven.writers.spark.stream_query import refuse_speculation
 from sparkhaven.writers.spark.workers import check_workers
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 from sparkhaven.writers.users.arrow_columns import arrow_stream
 
 if TYPE_CHECKING:

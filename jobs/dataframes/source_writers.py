@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from sparkhaven.ingest.feeds.frames.frame_rows import Fields
+from sparkhaven.ingest.feeds.frames import Fields
 from sparkhaven.jobs.dataframes.frame_stream import (
     open_stream,
     plan_of,

@@ -18,7 +18,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import ValidatorRule
 from sparkhaven.writers.merge.plan.merge_pins import Pins
-from sparkhaven.writers.merge.publish.replaced_files import Replaced, replaced_by
+from sparkhaven.writers.merge.publish.publish_phase import Replaced, replaced_by
 
 TIERS = ("intraday", "merged", "validated", "truncated")
 """How far rows of a date have come, from the first step to the last."""

@@ -16,9 +16,8 @@ from sparkhaven.store.errors import CorruptFileError, TableNotFoundError
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger
 from sparkhaven.writers.quarantine.changes import follow_log, leftovers
-from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
 from sparkhaven.writers.quarantine.quarantined_rows import QuarantineRows
-from sparkhaven.writers.quarantine.row_choice import Chosen
+from sparkhaven.writers.quarantine.row_choice import Chosen, QuarantinedRow
 from sparkhaven.writers.quarantine.table import Quarantine, requeued_rows
 
 

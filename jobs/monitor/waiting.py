@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from sparkhaven.ingest.feeds.base import PassedFiles, Remote, Trial, Waiting, WaitingCounts
-from sparkhaven.ingest.spec.stream_spec import DAY_S, Contract
+from sparkhaven.ingest.spec import DAY_S, Contract
 from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.settings.stream_file import StreamSettings, name_stream
 from sparkhaven.store.epochs.state.replay import StreamState

@@ -14,7 +14,7 @@ from sparkhaven.store.errors import SettingsError, meant
 from sparkhaven.store.format.parquet.trees import LAYOUTS
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.vocabulary import MERGE_CODECS
-from sparkhaven.writers.transfer.export import Exported, export_path, export_tree
+from sparkhaven.writers.transfer.export import Exported, export_path, export_tree, planned_export
 from sparkhaven.writers.transfer.export_plan import LEAVES, ExportOptions
 
 Word = TypeVar("Word", bound=str)
@@ -63,16 +63,11 @@ def export_snapshot(
         given.get("tier", "all"),
         by=as_names(given.get("by")) or (),
     )
-    return export_tree(
-        place.fs,
-        pinned_of(opened),
-        export_path(place.fs, place.layout, out),
-        options,
-        now_ms=int(time.time() * 1000),
-        replace_other=given.get("replace", False),
-        dry_run=dry_run,
-        on_progress=note,
-    )
+    path, replace = export_path(place.fs, place.layout, out), given.get("replace", False)
+    if dry_run:
+        return planned_export(pinned_of(opened), path, options, replace_other=replace)
+    now_ms = int(time.time() * 1000)
+    return export_tree(pinned_of(opened), path, options, now_ms=now_ms, replace_other=replace, on_progress=note)
 
 
 def _one_of(option: str, word: str, words: Sequence[Word]) -> Word:

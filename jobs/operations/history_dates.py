@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sparkhaven.ingest.settings.base_model import parse_period
+from sparkhaven.ingest.settings import parse_period
 from sparkhaven.jobs.date_choice import DateChoice, end_of, zone_named
 from sparkhaven.jobs.session.spark_or_local import HistoryRun
 from sparkhaven.store.errors import SettingsError, SparkhavenError
@@ -21,7 +21,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import history_values
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.writers.merge.adoption import AdoptedDate, adopt_dates
-from sparkhaven.writers.merge.publish.replaced_files import Replaced, clean
+from sparkhaven.writers.merge.publish.publish_phase import Replaced, clean
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import DroppedDate, drop_history
 from sparkhaven.writers.removal.table_removal import finish_drop

@@ -32,7 +32,7 @@ from sparkhaven.writers.merge.executor import Executor, LocalExecutor, local_wor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.spark.spark_tasks import run_tasks, task_number
 from sparkhaven.writers.spark.workers import check_workers
-from sparkhaven.writers.transfer.date_import import ImportOptions, Progress, import_dates
+from sparkhaven.writers.transfer.date_import import DateImports, ImportOptions, Progress
 from sparkhaven.writers.transfer.extended import follow
 from sparkhaven.writers.transfer.frames import (
     FrameChoice,
@@ -127,8 +127,8 @@ def merge_frame(
         with ExitStack() as opened:
             executor = _executor(opened, place, frame, workers)
             chosen = ImportOptions(merging.rewrite, merging, AGAIN)
-            run_import = partial(import_dates, executor=executor, clock=time.time, on_progress=on_progress)
-            results = list(run_import(place, schema, rows, chosen, dry_run=dry_run))
+            imports = DateImports(place, schema, chosen, executor, time.time, on_progress)
+            results = list(imports.planned(rows) if dry_run else imports.locked(rows))
         if not dry_run:
             follow(place, on_progress)
     for result in results:
@@ -156,7 +156,7 @@ def _rows(
 def _executor(opened: ExitStack, place: TablePlace, frame: Any, workers: int | None) -> Executor:
     """Where large dates are merged: in the session of a Spark frame, else in threads of this process."""
     if _is_spark(frame):
-        from sparkhaven.writers.spark.merge_executor import SparkExecutor
+        from sparkhaven.writers.spark.workers import SparkExecutor
 
         return SparkExecutor(frame.sparkSession.sparkContext, place.layout.root, place.schema, workers)
     return opened.enter_context(LocalExecutor(workers or local_workers()))

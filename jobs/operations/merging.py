@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypedDict
 
-from sparkhaven.ingest.settings.base_model import parse_size
+from sparkhaven.ingest.settings import parse_size
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, recorded_zone
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge, is_submitted, rows_of
 from sparkhaven.jobs.settings.keywords import Names
@@ -21,7 +21,7 @@ from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import begin_of, range_of
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.merge_plan import (
@@ -155,16 +155,10 @@ class MergeJob:
         return self.options.rewrite or self.options.discard_corrections
 
     def merge(self, values: Sequence[str], executor: Executor) -> Iterator[DateResult]:
-        return merge_dates(
-            self.place,
-            values,
-            self.options,
-            executor=executor,
-            clock=time.time,
-            dry_run=self.run.dry_run,
-            stop_on_error=self.run.stop_on_error,
-            on_progress=self.run.note,
-        )
+        merges = DateMerges(self.place, self.options, executor, time.time, self.run.note)
+        if self.run.dry_run:
+            return merges.planned(values)
+        return merges.locked(values, stop_on_error=self.run.stop_on_error)
 
     def missing(self, merged: Collection[str]) -> list[str]:
         """The days that get an empty location, if that is asked for."""
@@ -203,7 +197,7 @@ def merged_dates(job: MergeJob, values: Sequence[str]) -> Iterator[DateResult]:
                 merged = {*all_values(job.place)}
                 again = [value for value in values if value in merged]
                 rows = rows_of(states, set(values).difference(again))
-                planned = merge_dates(job.place, again, job.options, executor=executor, clock=time.time, dry_run=True)
+                planned = DateMerges(job.place, job.options, executor, time.time).planned(again)
                 parallel = job.options.parallel_rows
                 chosen = choose_for_merge(job.run.where, is_submitted(os.environ), rows, planned, parallel)
                 where = "in this process, without Spark" if chosen.local else "in Spark"

@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
+from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
 from sparkhaven.jobs.monitor.rejected import QuarantinedStream, find
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
@@ -53,17 +53,15 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import NOW, TableSchema
-from sparkhaven.writers.append.location_room import LocationRoom, committed_room, may_lack_room
+from sparkhaven.writers.append.append import LocationRoom, committed_room, may_lack_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
-from sparkhaven.writers.batch.rows_without_room import LeftOut
+from sparkhaven.writers.batch.rejects import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.quarantine.changes import Requeue, requeue_path
-from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
-from sparkhaven.writers.quarantine.row_choice import Chosen
+from sparkhaven.writers.quarantine.row_choice import Chosen, QuarantinedRow
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.task.decoding import SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import SplitNotes, StreamTarget
 
 EVERY = Chosen()
 

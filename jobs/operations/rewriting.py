@@ -22,8 +22,7 @@ from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.removal.row_removal import find_rows
-from sparkhaven.writers.rewrites.column_changes import ColumnChanges, deployed_changes
-from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges, RewritePlanner, deployed_changes
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
 from sparkhaven.writers.transfer.extended import follow
@@ -80,8 +79,8 @@ def delete_rows(
     if dry_run:
         return DeletedRows(find_rows(place, where, dates), {}, {}, {}, {})
     with LocalExecutor(local_workers()) as executor:
-        open_one = partial(open_log, note=note)
-        done = delete_matching(place, where, dates, open_one, executor=executor, clock=time.time, on_progress=note)
+        merges = DateMerges(place, MergeOptions(), executor, time.time, note)
+        done = delete_matching(merges, where, dates, partial(open_log, note=note))
     follow(place, note)
     return done
 

@@ -23,12 +23,10 @@ from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
 from sparkhaven.writers.removal import row_removal
 from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import Removed
-from sparkhaven.writers.removal.state_cache import States
-from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.rule_runs import RuleChoice
-from sparkhaven.writers.validation.validators.loading import load_validators
+from sparkhaven.writers.validation.date_validation import RuleChoice, validate_date
+from sparkhaven.writers.validation.validators import load_validators
 
 Phase = Literal["truncate", "delete"]
 
@@ -138,14 +136,7 @@ def _validated(
                     validation=validation,
                 )
                 removed = truncate_and_delete(
-                    place,
-                    value,
-                    proof=proof,
-                    clock=time.time,
-                    grace_s=run.grace,
-                    dry_run=dry_run,
-                    pins=pins,
-                    states=states,
+                    states, proof=proof, clock=time.time, grace_s=run.grace, dry_run=dry_run, pins=pins
                 )
         except (SparkhavenError, OSError) as error:
             yield ValidatedDate(value, validation, removed, error)
@@ -174,7 +165,7 @@ def _of_dates(
                 pins=pins,
                 on_progress=note,
             )
-            done = run(place, value, proof=proof, clock=time.time, source=source, dry_run=dry_run, states=states)
+            done = run(states, proof=proof, clock=time.time, source=source, dry_run=dry_run)
         except (SparkhavenError, OSError) as error:
             yield DateRemoval(value, error=error)
         else:

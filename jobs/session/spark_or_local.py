@@ -129,7 +129,7 @@ def _share(waiting: Waiting, limits: LocalLimits) -> float | None:
 def spark_executor(opened: ExitStack, place: TablePlace, name: str, workers: int | None, *, verbose: bool) -> Executor:
     """An executor over a Spark session called ``name``, which ends with ``opened``."""
     from sparkhaven.jobs.session.spark_session import build_session, end_session
-    from sparkhaven.writers.spark.merge_executor import SparkExecutor
+    from sparkhaven.writers.spark.workers import SparkExecutor
 
     session = build_session(name, workers=workers, verbose=verbose)
     opened.callback(end_session, session)

@@ -11,10 +11,9 @@ from typing import Any
 
 from sparkhaven.ingest.feeds.registry import planned_class
 from sparkhaven.ingest.inference.file_feed import file_feed
-from sparkhaven.ingest.inference.texts.stream_text import literal
+from sparkhaven.ingest.inference.texts import literal
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import TableRoutes
+from sparkhaven.ingest.spec import FeedOptions, TableRoutes
 from sparkhaven.jobs.settings.stream_file import parse_stream, parse_tables, read_toml
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

@@ -9,10 +9,10 @@ from typing import Any, TypedDict, Unpack
 
 from pydantic import ValidationError
 
-from sparkhaven.ingest.feeds.frames.options import FramesOptions
+from sparkhaven.ingest.feeds.frames import FramesOptions
 from sparkhaven.ingest.feeds.registry import feed_of
-from sparkhaven.ingest.settings.base_model import SettingsModel
-from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS, StreamSpec
+from sparkhaven.ingest.settings import SettingsModel
+from sparkhaven.ingest.spec import NO_BAD_ROWS, StreamSpec
 from sparkhaven.jobs.settings.faults import translate
 from sparkhaven.jobs.settings.keywords import refuse_keywords
 from sparkhaven.jobs.settings.stream_file import partition_of

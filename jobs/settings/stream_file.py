@@ -21,11 +21,11 @@ from pydantic import ValidationError
 
 from sparkhaven.ingest.feeds.base import PlannedFeed, one_table_only
 from sparkhaven.ingest.feeds.registry import is_foreign, planned_class, planned_feed
-from sparkhaven.ingest.settings.base_model import beside
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.settings import beside
+from sparkhaven.ingest.spec import (
     Clock,
     ColumnSpec,
+    FeedOptions,
     InternalRule,
     PartitionSpec,
     StreamSpec,

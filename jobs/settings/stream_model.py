@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
-from sparkhaven.ingest.settings.base_model import Count, PathText, Seconds, SettingsModel, parse_instant_ns
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import DEFAULT_BOUND_S, BadRowBudget, Contract, TableRoute, TableRoutes, Unit
+from sparkhaven.ingest.settings import Count, PathText, Seconds, SettingsModel, parse_instant_ns
+from sparkhaven.ingest.spec import DEFAULT_BOUND_S, BadRowBudget, Contract, FeedOptions, TableRoute, TableRoutes, Unit
 from sparkhaven.store.epochs.state.commit_policy import DEFAULTS, SYNC_SECONDS, CommitPolicy, Durability
 from sparkhaven.store.errors import SettingsError
 

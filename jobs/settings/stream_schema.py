@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, names_of
 from sparkhaven.store.epochs.generation import require_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream

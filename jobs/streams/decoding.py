@@ -12,18 +12,18 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.feeds.base import Block, PlannedFeed, reject_late, reject_rows, route, route_block, split_of
-from sparkhaven.ingest.feeds.frames.options import FrameBatch
+from sparkhaven.ingest.feeds.frames import FrameBatch
 from sparkhaven.ingest.feeds.registry import feed_of
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.router import TableRows
+from sparkhaven.ingest.spec import StreamSpec, TableRoutes
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.batch.rows_without_room import LeftOut
+from sparkhaven.writers.batch.rejects import LeftOut
 from sparkhaven.writers.spark.frame_task import SpilledPart
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 
 
 @dataclass(frozen=True, slots=True)

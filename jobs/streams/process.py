@@ -356,9 +356,7 @@ def remove_uncommitted(runs: Iterable[StreamRun], new: Collection[Path], progres
     """Removes what the first starts of streams have created that ended without an epoch; an error is a warning."""
     for run in runs:
         if run.epoch == run.begun and run.settings.file in new:
-            from sparkhaven.writers.removal.stream_removal import (
-                remove_stream,  # 50 modules that other starts do not need
-            )
+            from sparkhaven.writers.removal.table_removal import remove_stream
 
             try:
                 remove_stream(run.place, clock=time.time)

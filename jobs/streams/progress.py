@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sparkhaven.ingest.feeds.base import DATA_FILES
-from sparkhaven.ingest.spec.payload_formats import FILES
+from sparkhaven.ingest.spec import FILES
 from sparkhaven.store.epochs.recovery.recover import RecoveryReport
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.errors import counted

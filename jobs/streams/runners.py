@@ -12,8 +12,7 @@ from sparkhaven.jobs.session.spark_session import is_alive
 from sparkhaven.jobs.settings.stream_file import StreamSettings
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.local_stream import run_local_tables
-from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FeedTables, SplitOf, StreamTotals
+from sparkhaven.writers.batch.stream_batches import SPLIT_OF, FeedTables, SplitOf, StreamTotals, run_local_tables
 from sparkhaven.writers.spark.spark_tasks import jvm_gone
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
 from sparkhaven.writers.spark.workers import ExecutorWatch
@@ -136,7 +135,7 @@ class LocalRunner:
     def run(self, work: StreamWork) -> list[StreamTotals]:
         """One batch after the other, each as one task."""
         # PySpark's classes of sources take their time
-        from sparkhaven.ingest.feeds.local_trigger import AvailableNow, Following
+        from sparkhaven.ingest.feeds.spark_planning import AvailableNow, Following
 
         feed = work.settings.feed
         fed = work.planned(SPLIT_OF[feed.options.traits.split], allow_gap=feed.resume.allow_gap)

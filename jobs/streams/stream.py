@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from sparkhaven.ingest.feeds.base import PATIENCE_S
-from sparkhaven.ingest.spec.stream_spec import NO_BAD_ROWS
+from sparkhaven.ingest.spec import NO_BAD_ROWS
 from sparkhaven.jobs.monitor.logs.log_tables import StreamRecorder
 from sparkhaven.jobs.monitor.logs.log_writer import LogWriter
 from sparkhaven.jobs.monitor.metrics.catalogue import NO_METRICS, MetricsSink, StreamSink
@@ -45,7 +45,7 @@ from sparkhaven.store.schema.document.validator_rules import unbuilt_indexes
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTable, FeedTables, StreamPlan, StreamTotals
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.task.decoding import OneTable
+from sparkhaven.writers.task import OneTable
 
 ENDS_AGE_SECONDS = 0.25  # of the ends in a line of progress: bounds the requests to the broker
 

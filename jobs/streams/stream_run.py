@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.ingest.bad_rows import BadRow, check_budget
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Contract
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.spec import BadRowBudget, Contract
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.jobs.monitor.epochs import field_words
 from sparkhaven.jobs.monitor.waiting import SourceWatch, older_line, passed_lines
 from sparkhaven.jobs.settings.stream_file import StreamSettings
@@ -36,8 +36,7 @@ from sparkhaven.writers.batch.commit import BatchOutcome
 from sparkhaven.writers.batch.stream_batches import StreamTotals
 from sparkhaven.writers.quarantine.changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.task.decoding import LateRows, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import LateRows, SplitNotes, StreamTarget
 
 if TYPE_CHECKING:
     from sparkhaven.writers.batch.commit import BatchOutcome

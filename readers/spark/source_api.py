@@ -3,7 +3,7 @@
 PySpark 4.2 and later ask a source for batches of a limited size, and tell it of the trigger ``availableNow``. Releases
 4.0 and 4.1 do neither: ``readers.spark.batch`` adapts readers to them. PySpark 4.0 gives Arrow batches to no
 writer of a stream. Without PySpark, a run in this process
-drives the same readers by the same calls (``ingest.feeds.local_trigger``).
+drives the same readers by the same calls (``ingest.feeds.spark_planning``).
 """
 
 from __future__ import annotations

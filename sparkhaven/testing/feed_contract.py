@@ -21,9 +21,15 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import Feed, ResumeRules, reject_late, route, split_of
 from sparkhaven.ingest.feeds.registry import feed_of
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import (
+    BadRowBudget,
+    FeedOptions,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.base import PlannedFeed, split_of
-from sparkhaven.ingest.feeds.local_trigger import AvailableNow
 from sparkhaven.ingest.feeds.registry import planned_class
+from sparkhaven.ingest.feeds.spark_planning import AvailableNow
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.payload_formats import FeedOptions
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import FeedOptions
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.readers.spark.source_api import ReadAllAvailable
 from sparkhaven.store.epochs.reading.stream_state import load_stream

@@ -26,8 +26,7 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decoding import Decode, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, SplitNotes, StreamTarget
 from sparkhaven.writers.users.arrow_columns import IncomingRows, arrow_stream, columns_of
 
 if TYPE_CHECKING:

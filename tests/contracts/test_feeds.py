@@ -16,13 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from examples.sqlite_feed import NAME, SqliteOptions
-from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed
-from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
+from sparkhaven.ingest.feeds.frames import FrameBatch, FramesFeed, FramesOptions
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.broker.topics import OffsetBounds, TopicView
 from sparkhaven.ingest.feeds.registry import GIVEN, PLANNED, feed_class, planned_class
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition

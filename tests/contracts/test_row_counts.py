@@ -21,30 +21,34 @@ import pytest
 
 from sparkhaven import open_table, save_table
 from sparkhaven.ingest.bad_rows import as_batch, bad_row
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions
 from sparkhaven.ingest.feeds.files.formats import json_files
 from sparkhaven.ingest.feeds.files.formats.decoding import text_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.frames.options import FramesOptions
+from sparkhaven.ingest.feeds.frames import FramesOptions
+from sparkhaven.ingest.feeds.kafka import messages
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
 from sparkhaven.ingest.feeds.kafka.broker.reader_pool import ReaderPool
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.formats import binary_records, raw_payloads
+from sparkhaven.ingest.formats import binary_records
 from sparkhaven.ingest.formats.csv import csv_rows
 from sparkhaven.ingest.formats.json import json_rows
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, FeedOptions, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
+    AvroSource,
     BadRowBudget,
+    CsvOptions,
+    FeedOptions,
     InternalRule,
     PartitionSpec,
+    ProtobufSource,
     StreamSpec,
     TableRoute,
     TableRoutes,
     ValueRule,
 )
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.jobs.operations.quarantine import CommittedLocations, try_rows
 from sparkhaven.jobs.streams.decoding import Decoder, FrameDecoder
 from sparkhaven.store.epochs.state.log_values import TABLE as DELTA
@@ -56,7 +60,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.testing.tables import commit_splits, open_log
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.task.decoding import Decode, SplitNotes
+from sparkhaven.writers.task import Decode, SplitNotes
 from sparkhaven.writers.transfer import frames
 from sparkhaven.writers.transfer.leaf_readers import LeafReader
 from sparkhaven.writers.transfer.tree_writer import write_parquet_leaf
@@ -87,7 +91,7 @@ def less(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def lost_by_decoder(patch: pytest.MonkeyPatch) -> None:
-    for module in (json_rows, csv_rows, binary_records, raw_payloads):
+    for module in (json_rows, csv_rows, binary_records, messages):
         merged = module.merge_rows  # type: ignore[attr-defined]
         patch.setattr(module, "merge_rows", lambda *given, merged=merged: short(merged(*given)))
     typed = ParquetDecoder._typed

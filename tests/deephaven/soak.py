@@ -28,7 +28,7 @@ import pyarrow as pa
 from sparkhaven.jobs.cli.options import memory_bytes
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.served import Served, serving
 from tests.support.tables.intraday_rows import IntradayRows
@@ -121,12 +121,12 @@ class Soak:
         db, value = self.db, self.value
         place = TablePlace(FS, db.layout, db.table)
         merge(db.layout, value, table=db.table)
-        truncate(place, value, proof=prove(place, value), clock=lambda: NOW)
+        truncate(States(place), proof=prove(place, value), clock=lambda: NOW)
         db.log.refresh()
         self.date += 1
         self.commit()
         self.wait(served)  # the truncate was seen too: it is deleted after a grace
-        delete(place, value, proof=prove(place, value), clock=lambda: NOW + GRACE_SECONDS)
+        delete(States(place), proof=prove(place, value), clock=lambda: NOW + GRACE_SECONDS)
         db.log.refresh()
         self.commit()
         self.wait(served)

@@ -17,7 +17,7 @@ import pytest
 
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.deephaven.soak import MERGES, VARIABLE, Soak, sample
 from tests.support.schemas.altered_table import AlteredTable
@@ -104,10 +104,10 @@ def test_a_day_with_every_type_merged_truncated_and_deleted_while_it_is_attached
     found = served.rows("day", where=["Date = `2024-03-06`"])
     assert multiset(found) == expected(next_day)
 
-    truncate(house.place, DAY, proof=prove(house.place, DAY), clock=lambda: NOW)
+    truncate(States(house.place), proof=prove(house.place, DAY), clock=lambda: NOW)
     house.commit({("a", "2024-03-06"): as_table(late)})
     served.wait("day", 319)  # the truncate has been seen too
-    delete(house.place, DAY, proof=prove(house.place, DAY), clock=lambda: NOW + 4000)
+    delete(States(house.place), proof=prove(house.place, DAY), clock=lambda: NOW + 4000)
     assert multiset(served.rows("day")) == expected(rows + late + next_day + late)
     served.attach("again", "Test_Every")
     assert multiset(served.rows("again")) == expected(rows + late + next_day + late)

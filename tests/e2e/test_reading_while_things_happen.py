@@ -15,7 +15,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table, comparable, random_row
@@ -74,12 +74,12 @@ def test_a_day_from_first_row_to_delete(tmp_path: Path) -> None:
     assert table_figures(db.place)["waste"] > 0  # the replaced generation stands until its grace is over
 
     pinned = open_table(tmp_path, "Test.Every")
-    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
+    truncate(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW)
     assert rows_of(tmp_path) == expected(rows + late)
     assert rows_of(tmp_path, tier="intraday") == []
     assert pinned.count(tier="intraday") == 95  # its files are still there
     assert errors(db) == []
-    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
+    delete(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     assert rows_of(tmp_path) == expected(rows + late)
     assert pinned.count(where="L is not null or L is null") == 95
     assert errors(db) == []

@@ -21,7 +21,7 @@ from sparkhaven.store.epochs.state.removed_locations import Removal, RemovalPhas
 from sparkhaven.store.errors import SparkhavenError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.writers.removal.stream_removal import remove_stream
+from sparkhaven.writers.removal.table_removal import remove_stream
 from tests.support.spark.java_reader import classpath
 from tests.support.tables.small_tables import SmallTable
 

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesStream, files_source
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import PositionGapError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamPlan
 from sparkhaven.writers.spark.stream_query import run_stream_of_tables
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.spark.one_session import shared_session
 from tests.support.streams.stream_kit import STREAM, TABLE, numbers, open_log, record, stored, target_of
 

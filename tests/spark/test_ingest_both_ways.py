@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.content.file_parts import SMALL_BATCH
+from sparkhaven.ingest.content.raw_file import SMALL_BATCH
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.epochs.files.published_size import TABLE_SIZE
 from sparkhaven.store.epochs.reading.stream_state import load_stream

@@ -16,7 +16,7 @@ from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.sources.sort_keys import SortKey
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.spark.merge_executor import SparkExecutor
+from sparkhaven.writers.spark.workers import SparkExecutor
 from tests.contracts.executors import ExecutorContract
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row

@@ -19,7 +19,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.batch.stream_batches import BatchProgress
 from sparkhaven.writers.spark.stream_query import Batches
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.processes import wait_until
 from tests.support.spark.stream_job import run
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, place_in, put_file, record

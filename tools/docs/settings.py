@@ -21,7 +21,7 @@ from sparkhaven.ingest.feeds.kafka import settings as kafka
 from sparkhaven.ingest.feeds.kafka.client_settings import KNOWN, OTHERS
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
-from sparkhaven.ingest.settings.base_model import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
+from sparkhaven.ingest.settings import Bytes, Count, MaxPerTrigger, Seconds, SettingsModel
 from sparkhaven.jobs.settings import stream_model
 from tools.code.syntax_trees import syntax_tree
 from tools.docs.markdown import code, table

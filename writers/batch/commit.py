@@ -36,12 +36,10 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.collect import Collected, collect
-from sparkhaven.writers.batch.combine import by_position, classified
+from sparkhaven.writers.batch.collect import Collected, Combining, by_position, classified, collect
 from sparkhaven.writers.batch.scratch import ending, running, scratch_name
 from sparkhaven.writers.batch.task import TaskResult, TaskTable
-from sparkhaven.writers.task.decoding import Decode, RejectedFile, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, RejectedFile, SplitNotes, StreamTarget
 
 Execute = Callable[[str, Mapping[Split, Split | None]], Sequence[TaskResult]]
 """Runs the tasks of a batch: (scratch name, what to read instead of committed splits) -> one result per task."""
@@ -238,14 +236,16 @@ class _Batch:
         results = self._execute(parts)
         return {
             number: collect(
-                self._fs,
-                tables[number].target,
-                tables[number].memory,
+                Combining(
+                    self._fs,
+                    tables[number].target,
+                    tables[number].memory,
+                    names[number],
+                    tables[number].request.decode,
+                    tables[number].log.reopen,
+                ),
                 [result[number] for result in results],
-                names[number],
-                expected=resolution.fresh if resolution else None,
-                decode=tables[number].request.decode,
-                reopen=tables[number].log.reopen,
+                resolution.fresh if resolution else None,
             )
             for number, resolution in fresh.items()
         }
@@ -300,15 +300,14 @@ def commit_record(
     log: StreamLog,
     target: StreamTarget,
     collected: Collected,
-    query_id: str,
-    batch_id: int,
-    gaps: tuple[OffsetRange, ...] = (),
+    request: BatchRequest,
+    gaps: tuple[OffsetRange, ...],
 ) -> int:
     """Step 7, the commit point. Returns the new epoch; errors as ``StreamLog.commit``."""
     notes = collected.notes
     batch = Batch(
-        query_id=query_id,
-        batch_id=batch_id,
+        query_id=request.query_id,
+        batch_id=request.batch_id,
         files=collected.files,
         reports=tuple(collected.reports[key] for key in sorted(collected.reports)),
         schema_version=target.schema.version,
@@ -342,7 +341,7 @@ def commit_rows(
     quarantine_rejected(fs, collected, request.quarantine, log.state.epoch + 1)
     quarantined = time.perf_counter()
     gaps = log.state.offsets.jumps(collected.ranges) if request.allow_gap else ()
-    epoch = commit_record(fs, log, target, collected, request.query_id, request.batch_id, gaps)
+    epoch = commit_record(fs, log, target, collected, request, gaps)
     committed = time.perf_counter()
     publish(fs, log, target, epoch)
     return BatchOutcome(

@@ -4,14 +4,22 @@ A table that is fed together with others has a first epoch of no rows, with the 
 committed when a batch is ready, before any table commits it. Else a process that is killed between the commits of two
 tables would leave one without positions, and nobody could tell a table that lacks the batch from one that was added
 later. A table that is added to a stream begins where the stream is.
+
+Without Spark a stream runs in this process: until its planner has no more, or until it is stopped. Batches are planned
+by the calls that Spark makes, and each is one task. What they leave on disk is the same, byte for byte, since a
+location's bytes do not depend on how many tasks wrote it. Spark's checkpoint is not touched: a run in Spark renews it
+and plans from the commit log, whoever wrote that.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -19,7 +27,7 @@ from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, FilePart, OffsetRange, Split, add_count
 from sparkhaven.store.epochs.state.replay import first_ranges, furthest_back
-from sparkhaven.store.errors import SparkhavenError
+from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.scratch.batch_plan import recorded_end
@@ -35,9 +43,11 @@ from sparkhaven.writers.batch.commit import (
     write_tables,
 )
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
-from sparkhaven.writers.batch.task import TaskResult, TaskTable
-from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables
+from sparkhaven.writers.task import Decode, DecodeTables, OneTable, StreamTarget
+
+POLL_SECONDS = 0.2
+GO_ON = "run again with -v for the traceback. Committed epochs stay, a restart continues after them"
 
 
 class OpenTable(Protocol):
@@ -302,3 +312,107 @@ class StreamBatches:
             totals.seconds = self._clock() - started
             totals.epoch = table.log.state.epoch
         return self.totals
+
+
+class Planner(Protocol):
+    """Plans the batches of one source."""
+
+    def plan(self) -> Sequence[Row]:
+        """The splits of the next batch; none when all is planned, or when ``stop`` was called.
+
+        Where a stream does not end by itself, the first plan alone may be empty, too.
+        """
+
+    def report(self) -> Mapping[str, Any] | None:
+        """What the source has said of itself last; also called while another thread plans."""
+
+    def committed(self) -> None:
+        """The batch that was planned last is in the log."""
+
+    def stop(self) -> None:
+        """Ends a ``plan`` that waits; called by another thread, also after the last plan."""
+
+
+def run_local_tables(
+    planner: Planner,
+    fs: Fs,
+    fed: FeedTables,
+    *,
+    stop: threading.Event,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[StreamTotals]:
+    """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last. Totals by table.
+
+    A stream whose plan does not end by itself waits for more.
+
+    Raises errors of planner, tasks and commits unchanged, other exceptions as CommitError; committed epochs stay.
+    LockLostError: another process has opened the stream.
+    """
+    return _LocalRun(planner, fs, fed, stop, clock).run()
+
+
+class _LocalRun:
+    def __init__(
+        self, planner: Planner, fs: Fs, fed: FeedTables, stop: threading.Event, clock: Callable[[], float]
+    ) -> None:
+        self._planner, self._fs, self._fed, self._stop, self._clock = planner, fs, fed, stop, clock
+        self._said: Mapping[str, Any] | None = None
+
+    def run(self) -> list[StreamTotals]:
+        self._fed.begin(self._fs)
+        started = self._clock()
+        batches = self._batches = StreamBatches(self._fs, self._fed, self._clock)
+        with ThreadPoolExecutor(1, "planner") as pool:
+            try:
+                for number in count():
+                    rows = self._planned(pool)
+                    self._report()
+                    if self._stop.is_set() or (number and not rows):
+                        break
+                    # like Spark, the first one also without splits
+                    batches.write(rows, number, self._run_tasks, self._clock(), here=True)
+                    if rows:
+                        self._planner.committed()
+                    elif self._fed.first.plan.ends:
+                        break
+            finally:
+                self._planner.stop()
+        batches.finish()
+        return batches.ended(started)
+
+    def _report(self) -> None:
+        """Passes on what the source says, whenever that has changed."""
+        said = self._planner.report()
+        if said is not None and said != self._said:
+            self._said = said
+            self._fed.first.plan.report(said)
+
+    def _planned(self, pool: ThreadPoolExecutor) -> Sequence[Row]:
+        """The next batch, planned in a thread of its own: a source may wait for input, or for a server."""
+        planned = pool.submit(self._planner.plan)
+        while not wait([planned], POLL_SECONDS).done:
+            self._batches.idle()
+            self._report()
+            if self._stop.is_set():
+                self._planner.stop()
+        try:
+            return planned.result()
+        except Exception as error:
+            self._fed.check_generations(self._fs)  # a lost lock is the cause, whatever the source met first
+            if isinstance(error, SparkhavenError):
+                raise
+            raise CommitError("the source of the stream failed", found=_named(error), hint=GO_ON) from error
+
+    def _run_tasks(
+        self, runs: Sequence[Sequence[Split]], tables: Mapping[int, TaskTable]
+    ) -> list[dict[int, TaskResult]]:
+        splits = [split for run in runs for split in run]
+        try:
+            task = Task(0, 0, "", splits, True)
+            return [run_tables(self._fs, self._batches.memory, tables, self._fed.decode, task)]
+        except Exception as error:
+            raise CommitError("the task of a batch failed", found=_named(error), hint=GO_ON) from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -25,11 +25,9 @@ from sparkhaven.store.io.fs import Fs, SyncGuard
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.combine import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
-from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, reject_late
-from sparkhaven.writers.batch.rows_without_room import Row, RowsWithoutRoom, batches_of
-from sparkhaven.writers.task.decoding import Decode, DecodeTables, OneTable, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.batch.rejects import LateSplits, RejectedFiles, Row, RowsWithoutRoom, batches_of, reject_late
+from sparkhaven.writers.batch.scratch import AppendedRows, AttemptScratch, SpillFile, SplitRows, split_rows
+from sparkhaven.writers.task import Decode, DecodeTables, OneTable, SplitNotes, StreamTarget
 
 KEPT = 64 << 20  # bytes at the end of the heap that are free and not given back
 LARGE = 32 << 20  # bytes from which on a piece of memory is not of the heap; the most that glibc takes

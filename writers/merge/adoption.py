@@ -52,10 +52,9 @@ from sparkhaven.store.scan.standing import Dated, StandingLocation, dated_partit
 from sparkhaven.store.schema.deployed.deploy import definitions, load_deployed
 from sparkhaven.store.types.committed_columns import FileState
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_left_out, left_out_before, proof_of
-from sparkhaven.writers.merge.publish.staged_locations import sweep, unfinished
+from sparkhaven.writers.merge.publish.staged_locations import store_entries, sweep, unfinished
 
 STEP_ROWS = 1 << 17
 BY_HAND = "removed by file operations, and the loss was accepted"  # where a deletion has its condition

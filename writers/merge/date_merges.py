@@ -30,8 +30,7 @@ from sparkhaven.writers.merge.plan.merge_inputs import still_pinned
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.output_plan import Turns
-from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase
-from sparkhaven.writers.merge.publish.replaced_files import clean_after
+from sparkhaven.writers.merge.publish.publish_phase import Published, PublishPhase, clean_after
 from sparkhaven.writers.merge.publish.staged_locations import sweep
 from sparkhaven.writers.merge.write.phases import Checked, Failure, WholeDate, run_group, run_large
 from sparkhaven.writers.partitions import DEFAULT_PARTITION, writable_names
@@ -93,18 +92,15 @@ def merge_dates(
     *,
     executor: Executor,
     clock: Callable[[], float],
-    dry_run: bool = False,
-    stop_on_error: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[DateResult]:
     """Merges dates under the table's lock; yields one result per date. A failed date does not stop the others.
 
     ``clock``: seconds since the epoch; ``on_progress`` receives the progress of a large date. At the end the replaced
-    locations of all dates are removed whose grace period is over. ``dry_run`` writes nothing; results say what would
-    be done. RetryableStorageError, before anything else: a volume to write to is not mounted.
+    locations of all dates are removed whose grace period is over. RetryableStorageError, before anything else: a volume
+    to write to is not mounted.
     """
-    merges = DateMerges(place, options, executor, clock, on_progress)
-    yield from merges.planned(values) if dry_run else merges.locked(values, stop_on_error=stop_on_error)
+    return DateMerges(place, options, executor, clock, on_progress).locked(values)
 
 
 class DateMerges:
@@ -120,26 +116,30 @@ class DateMerges:
         planner: Planner | None = None,
     ) -> None:
         self.on_progress, self._planner = on_progress, planner or MergePlanner()
-        self._place = place
+        self.place = place
         self.given, self.options = options, options
         self.executor, self.clock = executor, clock
         self.pins, self._turns = Pins(place), Turns(place, ())
         self.closing = PublishPhase(place, clock)
         self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
 
+    def with_planner(self, planner: Planner) -> DateMerges:
+        """The same, planned otherwise."""
+        return DateMerges(self.place, self.given, self.executor, self.clock, self.on_progress, planner)
+
     def planned(self, values: Sequence[str]) -> Iterator[DateResult]:
         """What would be done; nothing is written."""
         self._require_volumes()
-        self._turns = Turns(self._place, values)
+        self._turns = Turns(self.place, values)
         for value in values:
             yield replace(self._dry(value), waiting=self.pins.waiting(value))
 
     def _dry(self, value: str) -> DateResult:
         begun = self.clock()
         try:
-            history, dated = load_history(self._place, value), dated_partitions(self._place)
-            history = adopted_by_command(self._place, history, dated, self.clock, self.pins, dry_run=True)
-            planned = self._planner.plan(self._place, history, self.options, self.pins, self._turns, dry_run=True)
+            history, dated = load_history(self.place, value), dated_partitions(self.place)
+            history = adopted_by_command(self.place, history, dated, self.clock, self.pins, dry_run=True)
+            planned = self._planner.plan(self.place, history, self.options, self.pins, self._turns, dry_run=True)
         except (SparkhavenError, OSError) as error:
             return DateResult(value, MergeOutcome.FAILED, MergePhase.PLAN, self.clock() - begun, error=error)
         plan, record = planned.plan, planned.record
@@ -154,17 +154,17 @@ class DateMerges:
     def locked(self, values: Sequence[str], *, stop_on_error: bool = False) -> Iterator[DateResult]:
         """The results of all dates, under the table's lock; then what they replaced is removed if it is due."""
         self._require_volumes()
-        with lock_table(self._place):
-            self._turns = Turns(self._place, values)
+        with lock_table(self.place):
+            self._turns = Turns(self.place, values)
             for result in self.run(values):
                 clean_error = result.clean_error or self.clean_errors.get(result.value)
                 yield replace(result, waiting=self.pins.waiting(result.value), clean_error=clean_error)
                 if stop_on_error and result.error is not None:
                     return
-            clean_after(self._place, self.clock, self.on_progress)
+            clean_after(self.place, self.clock, self.on_progress)
 
     def _require_volumes(self) -> None:
-        fs, layout, namespace = self._place.fs, self._place.layout, self._place.table.namespace
+        fs, layout, namespace = self.place.fs, self.place.layout, self.place.table.namespace
         require_filled(fs, layout, namespace, writable_names(fs, layout, namespace))
 
     def run(self, values: Sequence[str]) -> Iterator[DateResult]:
@@ -183,20 +183,20 @@ class DateMerges:
         large date wait for each other.
         """
         taken: list[_Date] = []
-        dated = dated_partitions(self._place)
+        dated = dated_partitions(self.place)
         for value in values:
             begun = self.clock()
             try:
                 self.pins.require(value)
-                history = self._resume(load_history(self._place, value), begun)
+                history = self._resume(load_history(self.place, value), begun)
                 if isinstance(history, DateResult):
                     yield history
                     continue
                 watch = PhaseWatch()
                 with watch.phase(MergePhase.PLAN):
-                    history = adopted_by_command(self._place, history, dated, self.clock, self.pins)
+                    history = adopted_by_command(self.place, history, dated, self.clock, self.pins)
                     planned = self._planner.plan(
-                        self._place, history, self.options, self.pins, self._turns, dry_run=False
+                        self.place, history, self.options, self.pins, self._turns, dry_run=False
                     )
             except (SparkhavenError, OSError) as error:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
@@ -229,23 +229,23 @@ class DateMerges:
                 yield from self._large(date)
 
     def _begin(self, dates: Sequence[PlannedMerge]) -> None:
-        with self._place.fs.during("merge-plan"):
+        with self.place.fs.during("merge-plan"):
             for date in dates:
                 last = date.history.last  # of a merge that was killed, which may have chosen other partitions
                 killed = last.run.staging if last is not None and not last.phase.reached(MergePhase.CHECK) else []
-                sweep(self._place.fs, {*date.record.run.staging, *killed})
-            store_records(self._place, [date.record for date in dates])
+                sweep(self.place.fs, {*date.record.run.staging, *killed})
+            store_records(self.place, [date.record for date in dates])
 
     def _prepared(self, date: _Date) -> _Date | DateResult:
         """The date with what its plan asks for before its rows are written."""
         if date.planned.prepare is None:
             return date
         try:
-            with self._place.fs.during("merge-prepare"):
+            with self.place.fs.during("merge-prepare"):
                 planned = date.planned.prepare(date.planned, date.plan)
         except (SparkhavenError, OSError) as error:
             with self._cleaning(date.value):
-                sweep(self._place.fs, date.planned.record.run.staging)
+                sweep(self.place.fs, date.planned.record.run.staging)
             return self._failed(date.value, MergePhase.PLAN, date.begun, error)
         assert planned.plan is not None  # noqa: S101  it had one
         return _Date(planned, planned.plan, date.begun, date.times)
@@ -257,9 +257,9 @@ class DateMerges:
         groups += [short[first : first + size] for first in range(0, len(short), size)]
         tasks = [[date.task for date in group] for group in groups]
         if len(tasks) == 1 and self.executor.threads:  # the workers have nothing else to do than parts of it
-            results_of_groups = iter([run_group(self._place.fs, tasks[0], self.executor.run)])
+            results_of_groups = iter([run_group(self.place.fs, tasks[0], self.executor.run)])
         else:
-            results_of_groups = self.executor.run(partial(run_group, self._place.fs), tasks)
+            results_of_groups = self.executor.run(partial(run_group, self.place.fs), tasks)
         for group, results in zip(groups, results_of_groups, strict=True):
             yield from self._end(group, results)
 
@@ -267,7 +267,7 @@ class DateMerges:
         result: Checked
         try:
             reporting = ProgressExecutor(self.executor, date.value, self.clock, self.on_progress)
-            result = run_large(self._place, date.task, reporting.run, threads=self.executor.threads)
+            result = run_large(self.place, date.task, reporting.run, threads=self.executor.threads)
         except (SparkhavenError, OSError) as error:
             result = Checked(Failure(error), ())
         yield from self._end([date], [result])
@@ -280,7 +280,7 @@ class DateMerges:
             result, times[date.value] = checked.result, (*date.times, *checked.times)
             if isinstance(result, Failure):
                 with self._cleaning(date.value):
-                    sweep(self._place.fs, [d.stage_root for d in date.plan.destinations])
+                    sweep(self.place.fs, [d.stage_root for d in date.plan.destinations])
                 yield self._failed(date.value, MergePhase.STAGE, date.begun, result.error)
                 continue
             try:
@@ -288,14 +288,14 @@ class DateMerges:
                 date.planned.require_expected(result)
             except (SparkhavenError, OSError) as error:
                 with self._cleaning(date.value):
-                    sweep(self._place.fs, [d.stage_root for d in date.plan.destinations])
+                    sweep(self.place.fs, [d.stage_root for d in date.plan.destinations])
                 yield self._failed(date.value, MergePhase.CHECK, date.begun, error)
                 continue
             passed.append((date, result))
         closed: Sequence[Published | Failure]
         try:
             records = [date.planned.combine(record) for date, record in passed]
-            store_records(self._place, records)
+            store_records(self.place, records)
             closed = self.closing.close(
                 [date.planned.history.after(record) for (date, _), record in zip(passed, records, strict=True)]
             )

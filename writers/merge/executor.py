@@ -1,6 +1,6 @@
 """Executors of merge tasks: in threads of this process, and one around another that reports progress.
 
-``writers.spark.merge_executor`` has Spark's.
+``writers.spark.workers`` has Spark's.
 """
 
 from __future__ import annotations

@@ -37,18 +37,20 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, decode_rejected
-from sparkhaven.writers.quarantine.data_files import FILE_BYTES, NewFiles, read_columns, read_rows
-from sparkhaven.writers.quarantine.quarantine_columns import (
+from sparkhaven.writers.quarantine.quarantined_rows import FILE_BYTES, NewFiles, read_columns, read_rows
+from sparkhaven.writers.quarantine.row_choice import (
+    CHOOSING,
     COLUMNS,
     KEY,
     OWNER,
     PROPERTIES,
     PROTOCOL,
     UTC_TIME,
+    Mask,
+    owned,
     schema_text,
 )
-from sparkhaven.writers.quarantine.row_choice import CHOOSING, Mask, owned
-from sparkhaven.writers.task.decoding import RejectedFile
+from sparkhaven.writers.task import RejectedFile
 
 EDITING = tuple(dict.fromkeys((*CHOOSING, *KEY)))
 SMALL_BYTES = FILE_BYTES // 2

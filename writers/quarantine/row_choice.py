@@ -1,10 +1,15 @@
-"""Which rows of a quarantine are meant: of one stream, by reason, source, epoch and state."""
+"""The columns of a quarantine, in Arrow and as Delta writes them into its log; and which of its rows are meant.
+
+Rows are chosen by stream, reason, source, epoch and state.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +17,57 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.writers.quarantine.quarantine_columns import OWNER
+from sparkhaven.store.quarantine.rejected_rows import REJECTED, RejectedRow
 
+OWNER = ("Namespace", "TableName", "Stream")
+KEY = ("SourcePartition", "Position", "SourceTime")
+UTC_TIME = pa.timestamp("us", tz="UTC")
+COLUMNS = pa.schema(
+    [
+        *(pa.field(name, pa.string()) for name in OWNER),
+        *(pa.field(field.name, field.type) for field in REJECTED),  # all are nullable, as Spark makes them
+        pa.field("Epoch", pa.int64()),
+        pa.field("Time", UTC_TIME),
+        pa.field("RequeuedEpoch", pa.int64()),
+        pa.field("RequeuedTime", UTC_TIME),
+    ]
+)
+PROPERTIES = {
+    "delta.enableDeletionVectors": "false",  # so that any reader of Delta can read it
+    "delta.autoOptimize.autoCompact": "true",  # with one file per batch, reading would become slower and slower
+}
+PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+_DELTA_TYPES = {pa.string(): "string", pa.int64(): "long", pa.binary(): "binary", UTC_TIME: "timestamp"}
 State = Literal["all", "pending", "requeued"]
 Dead = Sequence[tuple[int, int | None]]
 """Ranges of epochs: after the first, up to and including the second; None: all later."""
-
 Mask = npt.NDArray[np.bool_]
 CHOOSING = (*OWNER, "SourcePartition", "Position", "Reason", "Epoch", "RequeuedEpoch")
+
+
+class QuarantinedRow(RejectedRow):
+    """One row of ``COLUMNS``."""
+
+    Namespace: str
+    TableName: str
+    Stream: str
+    Epoch: int
+    Time: datetime
+    RequeuedEpoch: int | None
+    RequeuedTime: datetime | None
+
+
+def schema_text() -> str:
+    fields = [
+        {"name": field.name, "type": _DELTA_TYPES[field.type], "nullable": True, "metadata": {}} for field in COLUMNS
+    ]
+    return json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
+
+
+def lacking(text: str) -> list[str]:
+    """Columns of a quarantine that a table with this schema lacks, or has with another type."""
+    types = {field["name"]: field["type"] for field in json.loads(text)["fields"]}
+    return [field.name for field in COLUMNS if types.get(field.name) != _DELTA_TYPES[field.type]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,8 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.ledger import Ledger, read_ledger, write_ledger
 from sparkhaven.store.quarantine.rejected_rows import decode_rejected
 from sparkhaven.writers.quarantine.changes import Requeue
-from sparkhaven.writers.quarantine.quarantine_columns import QuarantinedRow
-from sparkhaven.writers.quarantine.row_choice import Chosen, Dead
-from sparkhaven.writers.task.decoding import RejectedFile
+from sparkhaven.writers.quarantine.row_choice import Chosen, Dead, QuarantinedRow
+from sparkhaven.writers.task import RejectedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -264,7 +263,7 @@ class Quarantine:
 def require_quarantine(snapshot: DeltaSnapshot) -> None:
     """UnsupportedVersionError: the table has other columns, or rules of writing that are not supported."""
     from sparkhaven.store.delta.commit import require_writable, unwritable
-    from sparkhaven.writers.quarantine.quarantine_columns import lacking
+    from sparkhaven.writers.quarantine.row_choice import lacking
 
     if not snapshot.metadata:
         return

@@ -26,13 +26,11 @@ from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.adoption import adopted_by_command
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.merge.plan.merge_proof import add_left_out, as_left_out, left_out_before, proof_of
-from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, PublishPhase
-from sparkhaven.writers.merge.publish.replaced_files import replaced_by
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, PublishPhase, replaced_by
 from sparkhaven.writers.merge.publish.staged_locations import unfinished, without_unfinished_copy
 from sparkhaven.writers.merge.write.phases import Failure
-from sparkhaven.writers.removal.removal_proof import RemovalProof
+from sparkhaven.writers.removal.removal_proof import RemovalProof, States
 from sparkhaven.writers.removal.row_removal import Removed, delete, truncate
-from sparkhaven.writers.removal.state_cache import States
 
 REASON = "dropped"  # the entry of a run that says why
 
@@ -169,30 +167,28 @@ class RemovedDate:
 
 
 def truncate_and_delete(
-    place: TablePlace,
-    value: str,
+    states: States,
     *,
     proof: RemovalProof,
     clock: Callable[[], float],
     grace_s: float = GRACE_S,
     dry_run: bool = False,
     pins: Pins,
-    states: States,
 ) -> RemovedDate:
-    """Truncates the intraday locations of a date, then deletes those that were truncated ``grace_s`` seconds ago.
+    """Truncates the intraday locations of a proved date, then deletes those truncated ``grace_s`` seconds ago.
 
     Raises what ``truncate`` raises, if rows came after the merge. ``pins`` and ``states`` as ``prove`` and ``truncate``
     take them.
     """
-    keys = {key for state in pins.states() for key in state.locations if key.value == value}
+    keys = {key for state in pins.states() for key in state.locations if key.value == proof.record.value}
     internals = sorted(key.internal for key in keys)
     truncated: Locations = ()
     unfinished: list[str] = []
     if internals:
-        emptied = truncate(place, value, proof=proof, clock=clock, dry_run=dry_run, states=states)
+        emptied = truncate(states, proof=proof, clock=clock, dry_run=dry_run)
         truncated = emptied.locations
         unfinished += emptied.unfinished
-    attempt = partial(delete, place, value, proof=proof, clock=clock, grace_s=grace_s, states=states)
+    attempt = partial(delete, states, proof=proof, clock=clock, grace_s=grace_s)
     sources: list[str | None] = [*internals]
     deleted, waiting, reason = list[tuple[str, str, int]](), list[str](), None
     if dry_run:  # what it would truncate is not truncated yet

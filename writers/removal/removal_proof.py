@@ -12,21 +12,28 @@ damaged                 is refused; ``validate`` replaces it
 ======================  ======================================================================================
 
 The proof does not cover rows that came after the merge: their locations are refused, whatever the validation says.
+The states that a removal goes by are cached, so that removing a year of dates reads each commit log once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparkhaven.readers.checks.history import stored_entries
 from sparkhaven.store import next_steps
+from sparkhaven.store.epochs.files.lock import lock_commits
+from sparkhaven.store.epochs.files.removals import read_removals
+from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import LocationState
-from sparkhaven.store.errors import TableNotFoundError, ValidationFailedError
+from sparkhaven.store.epochs.state.removed_locations import Removal
+from sparkhaven.store.epochs.state.replay import StreamState
+from sparkhaven.store.errors import LockLostError, TableNotFoundError, ValidationFailedError
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.io.fs import Fs
+from sparkhaven.store.io.fs import Fs, Lock
 from sparkhaven.store.layout import PARQUET, LocationKey, TableName
 from sparkhaven.store.merges.history import column_digests, in_columns
 from sparkhaven.store.merges.merge_records import MergeInput, MergeOutput, MergeRecord, newest
@@ -42,6 +49,8 @@ from sparkhaven.writers.merge.sources.merge_source import check_crc
 from sparkhaven.writers.validation.date_validation import require_columns, uncovered_columns, validate_date
 
 _SEAL = object()
+LOCK_TRIES, LOCK_PAUSE_S = 500, 0.02
+Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class RemovalProof:
@@ -209,3 +218,65 @@ def _unproven(record: MergeRecord, expected: object, found: object) -> Validatio
         hint="merge the date again with --rewrite, then validate it. Nothing was removed",
         phase="prove",
     )
+
+
+class States:
+    """One state per stream of the table at ``place``, reloaded only when another process has written to its logs.
+
+    The caller holds the stream's commit lock, so that no commit comes in between. ``pause`` waits for a busy one.
+    """
+
+    def __init__(self, place: TablePlace, pause: Callable[[float], None] = time.sleep) -> None:
+        self.place, self._pause = place, pause
+        self._known: dict[str, tuple[Stamp, StreamState]] = {}
+        self._removals: dict[str, tuple[Stamp, dict[str, list[Removal]]]] = {}
+
+    def commits_held(self, stream: str) -> Lock:
+        """The commit lock of a stream; LockLostError: it stays busy."""
+        path = self.place.of_stream(stream).stream_removals
+        for _ in range(LOCK_TRIES):
+            lock = lock_commits(self.place.fs, path)
+            if lock is not None:
+                return lock
+            self._pause(LOCK_PAUSE_S)
+        raise LockLostError(
+            "the stream's commit lock is busy. It commits without a pause, or another removal is running",
+            where=path,
+            expected=f"the lock within {LOCK_TRIES * LOCK_PAUSE_S:.0f} s",
+            hint="run it again",
+        )
+
+    def of(self, stream: str) -> StreamState:
+        """The newest committed state of a stream, with every removal."""
+        stamp = self._stamp(stream)
+        known = self._known.get(stream)
+        if known is None or known[0] != stamp:
+            known = self._known[stream] = (stamp, load_stream(self.place.of_stream(stream)))
+        return known[1]
+
+    def removals(self, stream: str, value: str) -> list[Removal]:
+        """The removals of a date that a stream has on record, oldest first. Raises what ``read_removals`` raises."""
+        stamp = self._stamp(stream)
+        if stream not in self._removals or self._removals[stream][0] != stamp:
+            by_date: dict[str, list[Removal]] = {}
+            for _, removal in read_removals(self.place.of_stream(stream)).entries:
+                by_date.setdefault(removal.key.value, []).append(removal)
+            self._removals[stream] = (stamp, by_date)
+        return self._removals[stream][1].get(value, [])
+
+    def removed(self, stream: str, removals: Sequence[Removal]) -> None:
+        """Applies removals that this process has just recorded under the same lock."""
+        (_, state), stamp = self._known[stream], self._stamp(stream)
+        for removal in removals:
+            state.remove(removal)
+        self._known[stream] = (stamp, state)
+        if stream in self._removals:
+            by_date = self._removals[stream][1]
+            for removal in removals:
+                by_date.setdefault(removal.key.value, []).append(removal)
+            self._removals[stream] = (stamp, by_date)
+
+    def _stamp(self, stream: str) -> Stamp:
+        place = self.place.of_stream(stream)
+        stats = map(place.fs.stat, (place.stream_log, place.stream_checkpoint, place.stream_removals))
+        return tuple((stat.inode, stat.size) if stat else None for stat in stats)

@@ -56,8 +56,7 @@ from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.removal.removal_proof import RemovalProof, require_own_files
-from sparkhaven.writers.removal.state_cache import States
+from sparkhaven.writers.removal.removal_proof import RemovalProof, States, require_own_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +80,21 @@ class Removed:
 
 
 def truncate(
-    place: TablePlace,
-    value: str,
+    states: States,
     *,
     proof: RemovalProof,
     clock: Callable[[], float],
     source: str | None = None,
     dry_run: bool = False,
-    states: States | None = None,
 ) -> Removed:
-    """Truncates the intraday locations of a date, or those of one source; they take no further rows.
+    """Truncates the intraday locations of a proved date, or those of one source; they take no further rows.
 
-    ``states`` caches the streams' states between the dates of one run. ValidationFailedError: the proof is of another
-    date or does not cover a location (rows came after the merge); then no location of that stream is changed.
+    ``states`` are those of the table's streams, for all dates of one run. ValidationFailedError: the proof is of
+    another table or does not cover a location (rows came after the merge); then no location of that stream is changed.
     A date without such a location has no rows in intraday any more: nothing is done.
     """
-    _require(proof, place.table, value)
-    run = _Run(place, proof, source, clock, states or States(place))
+    _require(proof, states.place.table)
+    run, place = _Run(states, proof, source, clock), states.place
     schema = load_deployed(place)
     done: list[tuple[str, str, int]] = []
 
@@ -120,33 +117,31 @@ def truncate(
                     publish_location(place.of_stream(stream), emptied.locations[location.key])
 
     run.each_stream(remove)
-    return Removed(RemovalPhase.TRUNCATE, value, tuple(done), dry_run, unfinished=tuple(run.unfinished))
+    return Removed(RemovalPhase.TRUNCATE, proof.record.value, tuple(done), dry_run, unfinished=tuple(run.unfinished))
 
 
 def delete(
-    place: TablePlace,
-    value: str,
+    states: States,
     *,
     proof: RemovalProof,
     clock: Callable[[], float],
     source: str | None = None,
     grace_s: float = GRACE_S,
     dry_run: bool = False,
-    states: States | None = None,
 ) -> Removed:
-    """Deletes the files of truncated locations, so that the date can take new rows.
+    """Deletes the files of truncated locations of a proved date, so that it can take new rows.
 
     A location of which the merge has no row stays: it came since. Files that were moved aside for it go.
     ValidationFailedError: another location is not truncated. TooEarlyError: one was truncated less than ``grace_s``
     seconds ago, and readers may still use it. Without a truncated location, nothing is done.
     """
-    _require(proof, place.table, value)
-    run = _Run(place, proof, source, clock, states or States(place))
+    _require(proof, states.place.table)
+    run, place = _Run(states, proof, source, clock), states.place
     done: list[tuple[str, str, int]] = []
     since: list[tuple[str, str, int]] = []
 
     def remove(stream: str, commit_lock: Lock, _: StreamState, located: list[LocationState]) -> None:
-        tombstones = run.states.removals(stream, value)
+        tombstones = run.states.removals(stream, proof.record.value)
         removed = {r.key for r in tombstones if r.phase == RemovalPhase.DELETE and run.takes(r.key)}
         chosen = [location for location in located if location.truncated or proof.input_of(stream, location).rows]
         rows = [_require_deletable(place.table, tombstones, location, clock(), grace_s) for location in chosen]
@@ -161,19 +156,23 @@ def delete(
             sweep(place, sorted({removal.key for removal in tombstones if run.takes(removal.key)}))
 
     run.each_stream(remove)
-    return Removed(RemovalPhase.DELETE, value, tuple(done), dry_run, tuple(since), tuple(run.unfinished))
+    date, unfinished = proof.record.value, tuple(run.unfinished)
+    return Removed(RemovalPhase.DELETE, date, tuple(done), dry_run, tuple(since), unfinished)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """One removal: its proof, hence table and date, and the source to remove (None: all)."""
 
-    place: TablePlace
+    states: States
     proof: RemovalProof
     source: str | None
     clock: Callable[[], float]
-    states: States
     unfinished: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> TablePlace:
+        return self.states.place
 
     def takes(self, key: LocationKey) -> bool:
         return key.value == self.proof.record.value and self.source in (None, key.internal)
@@ -217,12 +216,12 @@ class _Run:
             self.unfinished.append(f"{what} `{again}` does the rest")
 
 
-def _require(proof: RemovalProof, table: TableName, value: str) -> None:
-    if not isinstance(proof, RemovalProof) or (proof.table, proof.record.value) != (table, value):
+def _require(proof: RemovalProof, table: TableName) -> None:
+    if not isinstance(proof, RemovalProof) or proof.table != table:
         proven = f"of {proof.table} {proof.record.value}" if isinstance(proof, RemovalProof) else type(proof).__name__
         raise ValidationFailedError(
-            "the proof of this date is missing",
-            where=f"{table} {value}",
+            "the proof of a date of this table is missing",
+            where=table,
             expected="what writers.removal.removal_proof.prove returns for it",
             found=proven,
             hint="prove the date first",

@@ -12,7 +12,7 @@ the generation before. Statistics and indexes are not asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparkhaven.readers.arrow.opening import open_table
@@ -31,7 +31,6 @@ from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
 from sparkhaven.store.volumes import require_volumes
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
-from sparkhaven.writers.merge.executor import Executor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge, merged_schema
 from sparkhaven.writers.merge.plan.dropped_columns import dropped_columns, joined_drops
 from sparkhaven.writers.merge.plan.merge_inputs import history_of, kept_rows_digest, withdrawn_rows
@@ -69,31 +68,20 @@ class DeletedRows:
         return dict(sorted(counts.items()))
 
 
-def delete_rows(
-    place: TablePlace,
-    where: str,
-    dates: Sequence[str] | None,
-    open_log: OpenLog,
-    *,
-    executor: Executor,
-    clock: Callable[[], float],
-    options: MergeOptions | None = None,
-    on_progress: Callable[[str], None] = lambda _: None,
-) -> DeletedRows:
+def delete_rows(merges: DateMerges, where: str, dates: Sequence[str] | None, open_log: OpenLog) -> DeletedRows:
     """Deletes the rows that match. A date whose history cannot be written again does not stop the others.
 
-    ``clock``: seconds since the epoch. LockLostError: a merge or removal is running, or a stream that has rows that
-    match; nothing was done. Raises what ``find_rows`` raises.
+    ``merges`` are those of the table, by which history is written. LockLostError: a merge or removal is running, or a
+    stream that has rows that match; nothing was done. Raises what ``find_rows`` raises.
     """
+    place, planner = merges.place, DeletionPlanner(where)
     withdrawn = withdraw_rows(place, where, dates, open_log)
     values = [value for value in withdrawn.matching.of_dates() if newest(place, value) is not None]
     deleted: dict[str, RowDeletion] = {}
     failed: dict[str, SparkhavenError | OSError] = {}
-    planner = DeletionPlanner(where)
-    merges = DateMerges(place, options or MergeOptions(), executor, clock, on_progress, planner)
     left = [*values]
     try:
-        for result in merges.locked(values) if values else ():
+        for result in merges.with_planner(planner).locked(values) if values else ():
             left.remove(result.value)
             if result.error is not None:
                 failed[result.value] = result.error

@@ -32,14 +32,12 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.source_rows import SourceRows
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.append import writing
-from sparkhaven.writers.append.location_room import may_lack_room
+from sparkhaven.writers.append.append import may_lack_room, writing
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.rows_without_room import LeftOut
+from sparkhaven.writers.batch.rejects import LeftOut
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
 from sparkhaven.writers.spark.spark_tasks import task_number
-from sparkhaven.writers.task.decoding import Decode, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, SplitNotes, StreamTarget
 
 _ORIGIN, _UNIT = b"origin", b"unit"
 

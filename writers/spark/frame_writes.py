@@ -47,7 +47,7 @@ from sparkhaven.store.epochs.state.resume_rules import ResumeRule
 from sparkhaven.store.errors import EpochConflictError, PositionGapError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.collect import collect
+from sparkhaven.writers.batch.collect import Combining, collect
 from sparkhaven.writers.batch.commit import (
     AddToQuarantine,
     BatchOutcome,
@@ -69,7 +69,7 @@ from sparkhaven.writers.spark.frame_task import (
     write_rows,
 )
 from sparkhaven.writers.spark.spark_tasks import run_tasks, task_number
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -169,9 +169,8 @@ class FrameCommits:
             ranges = (replace(identity, digest=_digest(results)),) if identity is not None else ()
         kept = {part.result.index: part.kept for part in results if part.kept is not None}
         again = SpilledFrames(fs, plan.decode, kept) if kept else None
-        collected = collect(
-            fs, target, self.memory, [part.result for part in results], scratch, decode=again, reopen=log.reopen
-        )
+        combining = Combining(fs, target, self.memory, scratch, again, log.reopen)
+        collected = collect(combining, [part.result for part in results])
         collected.splits = ranges
         collected.notes.count("rows_committed_before", dropped)
         check_rejected(fs, collected, plan.check_budget)

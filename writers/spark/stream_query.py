@@ -44,7 +44,7 @@ from sparkhaven.writers.spark.spark_tasks import (
     tasks_failed,
 )
 from sparkhaven.writers.spark.workers import check_workers
-from sparkhaven.writers.task.decoding import DecodeTables
+from sparkhaven.writers.task import DecodeTables
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -1,4 +1,4 @@
-"""Spark's workers: a check that they can run sparkhaven's tasks, and a watch over jobs that wait for an executor.
+"""Spark's workers: a check that they can run our tasks, a watch over jobs that wait, and a merge's tasks on them.
 
 The check (Python, packages, versions, compiled core, root, clock) runs once, before the first task, with
 standard-library functions only: a worker that lacks a package cannot unpickle sparkhaven's tasks, and its error names
@@ -7,6 +7,8 @@ neither the machine nor the interpreter.
 The watch reports jobs of streams that wait for an executor, and ends them once their streams were asked to stop. Spark
 itself waits for ever: all executors are taken, none can be started, or the master that was started again gives the
 application no more. A stream ends after its batch, and such a batch has no end.
+
+The tasks of a merge run here too, in Spark; rows never cross the JVM.
 """
 
 from __future__ import annotations
@@ -19,14 +21,24 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparkhaven.store.errors import CommitError, SettingsError, SparkhavenError, carried_error, carried_text
+from sparkhaven.store.errors import CommitError, MergeError, SettingsError, SparkhavenError, carried_error, carried_text
 from sparkhaven.store.native.library import sources
-from sparkhaven.writers.spark.spark_tasks import PYTHON_HINT, error_summary, host_of, is_local, jvm_gone, lacking
-from sparkhaven.writers.task.target import unseen
+from sparkhaven.writers.spark.spark_tasks import (
+    PYTHON_HINT,
+    TaskSlots,
+    error_summary,
+    host_of,
+    is_local,
+    jvm_gone,
+    lacking,
+    lacks_package,
+)
+from sparkhaven.writers.task import unseen
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,6 +51,11 @@ COMPARED = ("sparkhaven", "numpy", "pyarrow", "xxhash", CORE)
 ROUNDS = 5  # jobs until each executor has answered: Spark chooses where a task runs
 SKEW = 2.0  # seconds between clocks that nobody needs to know
 Tell = Callable[[SparkhavenError], None]
+WAIT_S = 20.0  # longer than an executor takes to come; Kubernetes kills 30 seconds after SIGTERM
+LOOK_S = 1.0
+T = TypeVar("T")
+R = TypeVar("R")
+SLICES = 4  # Spark tasks per worker: enough to balance load, few enough that their start cost is small
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +260,6 @@ def _question(marker: str, content: bytes) -> Callable[[Iterable[int]], Iterator
     return answer
 
 
-WAIT_S = 20.0  # longer than an executor takes to come; Kubernetes kills 30 seconds after SIGTERM
-LOOK_S = 1.0
-
-
 @dataclass(frozen=True, slots=True)
 class JobLoad:
     """What Spark has to do: its active ``jobs``, ``running`` tasks, and tasks that have ended in the stages of now."""
@@ -323,3 +336,65 @@ def _load(context: SparkContext) -> JobLoad:
     known = [stage for stage in stages if stage is not None]
     running = sum(stage.numActiveTasks for stage in known)
     return JobLoad(jobs, running, sum(stage.numCompletedTasks + stage.numFailedTasks for stage in known))
+
+
+class SparkExecutor:
+    """A few Spark tasks per worker, each with a share of the merge's tasks; ``context`` is a live SparkContext.
+
+    The workers must be able to import sparkhaven's packages (``--py-files``) and see ``root``: before the first task
+    they are asked for ``marker``, an existing file in it. ``workers`` None: as many as there are.
+    """
+
+    def __init__(self, context: Any, root: Path, marker: Path, workers: int | None = None) -> None:
+        self._context, self._root, self._marker = context, root, marker
+        self._checked = False
+        self._slots: Callable[[], int] = TaskSlots(context) if workers is None else lambda: workers
+
+    @property
+    def workers(self) -> int:
+        """How many tasks run at once, as it is now; the first call waits until a worker has answered.
+
+        Raises what ``run`` raises for workers that cannot run tasks.
+        """
+        if not self._checked:
+            check_workers(self._context, self._root, self._marker)
+            self._checked = True
+        return self._slots()
+
+    @property
+    def threads(self) -> bool:
+        return False
+
+    def run(self, fn: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
+        """The results, in the order of ``tasks``; one Spark job for all.
+
+        Raises a task's own error unchanged. MergeError: Spark could not run the tasks. SettingsError, CommitError: the
+        workers cannot run sparkhaven's tasks, or the JVM has ended.
+        """
+        if not tasks:
+            return
+        from py4j.protocol import Py4JError
+
+        slices = min(len(tasks), SLICES * self.workers)
+        try:
+            results = self._context.parallelize(list(tasks), slices).map(partial(_attempt, fn)).collect()
+        except (Py4JError, ConnectionError) as error:
+            failed = MergeError(
+                "Spark could not run the tasks of a merge",
+                where=host_of(error),
+                found=error_summary(error),
+                hint="run again with -v for the traceback. Published dates stay, the others start from the beginning",
+            )
+            raise jvm_gone(error) or lacks_package(error) or failed from error
+        for result, failure in results:
+            if failure is not None:
+                raise failure
+            yield result
+
+
+def _attempt(fn: Callable[[T], R], task: T) -> tuple[R | None, SparkhavenError | OSError | None]:
+    """The result, or the error as a value: Spark would retry the task and then pass on only the error's text."""
+    try:
+        return fn(task), None
+    except (SparkhavenError, OSError) as error:
+        return None, error

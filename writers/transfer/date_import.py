@@ -155,59 +155,54 @@ class ImportOptions:
     again: str = "--replace writes the rows in its place, --upsert KEYS joins it, --dates leaves it out"
 
 
-def import_dates(
-    place: TablePlace,
-    schema: TableSchema,
-    rows: ImportSource,
-    options: ImportOptions,
-    *,
-    executor: Executor,
-    clock: Callable[[], float],
-    dry_run: bool = False,
-    on_progress: Callable[[str], None] = lambda _: None,
-) -> Iterator[DateResult]:
-    """Imports under the table's lock; yields one result per date. A failed date does not stop the others.
+class DateImports:
+    """Imports of dates into one table, as ``DateMerges`` merges them.
 
-    Before anything is published: what the methods of ``rows`` raise; TableExistsError, history has one of the dates;
+    Before anything is published: what the methods of the rows raise; TableExistsError, history has one of the dates;
     RetryableStorageError, a volume to write to is not mounted; SchemaChangeError, the schema has changed meanwhile.
     """
-    fs, layout = place.fs, place.layout
-    rows.check()
-    require_filled(fs, layout, schema.namespace, writable_names(fs, layout, schema.namespace))
-    dates = _Import(place, schema, rows, options, executor, clock, on_progress)
-    if dry_run:
-        for part in rows.look(on_progress):
-            yield dates.looked_at(part, load_history(place, part.value))
-        return
-    with lock_table(place):
-        require_writable(fs, layout, schema)  # from here on its columns keep their types
-        try:
-            parts = rows.take(on_progress)
-            histories = [dates.finish(load_history(place, part.value)) for part in parts]
-            for part, history in zip(parts, histories, strict=True):
-                dates.looked_at(part, history)
-            for part, history in zip(parts, histories, strict=True):
-                yield dates.run(part, history)
-        finally:
-            rows.release()
 
-
-class _Import:
     def __init__(
         self,
         place: TablePlace,
         schema: TableSchema,
-        rows: ImportSource,
         options: ImportOptions,
         executor: Executor,
         clock: Callable[[], float],
-        on_progress: Callable[[str], None],
+        on_progress: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.place, self.schema = place, schema
-        self.rows, self.options = rows, options
+        self.place, self.schema, self.options = place, schema, options
         self.executor, self.clock, self.on_progress = executor, clock, on_progress
         self.pins = Pins(place)
         self.publishing = PublishPhase(place, clock)
+        self.rows: ImportSource
+
+    def planned(self, rows: ImportSource) -> Iterator[DateResult]:
+        """What would be done; nothing is written."""
+        self._begin(rows)
+        for part in rows.look(self.on_progress):
+            yield self.looked_at(part, load_history(self.place, part.value))
+
+    def locked(self, rows: ImportSource) -> Iterator[DateResult]:
+        """The results of all dates, under the table's lock. A failed date does not stop the others."""
+        self._begin(rows)
+        with lock_table(self.place):
+            require_writable(self.place.fs, self.place.layout, self.schema)  # from here on its columns keep their types
+            try:
+                parts = rows.take(self.on_progress)
+                histories = [self.finish(load_history(self.place, part.value)) for part in parts]
+                for part, history in zip(parts, histories, strict=True):
+                    self.looked_at(part, history)
+                for part, history in zip(parts, histories, strict=True):
+                    yield self.run(part, history)
+            finally:
+                rows.release()
+
+    def _begin(self, rows: ImportSource) -> None:
+        fs, layout, namespace = self.place.fs, self.place.layout, self.schema.namespace
+        rows.check()
+        require_filled(fs, layout, namespace, writable_names(fs, layout, namespace))
+        self.rows = rows
 
     def finish(self, history: DateHistory) -> DateHistory:
         """Publishes a merge or import of the date that was killed after its check; the history after that."""

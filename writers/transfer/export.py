@@ -53,15 +53,20 @@ class Exported:
     manifest: TreeManifest | None = None
 
 
+def planned_export(table: PinnedTable, out: Path, options: ExportOptions, *, replace_other: bool = False) -> Exported:
+    """What ``export_tree`` would do; nothing is written."""
+    plan = plan_export(table, options)
+    before = exported_before(table.place.fs, out, table.name, plan.id, replace_other)
+    return Exported(ExportOutcome.PLANNED if before is None else ExportOutcome.UNCHANGED, plan, before)
+
+
 def export_tree(
-    fs: Fs,
     table: PinnedTable,
     out: Path,
     options: ExportOptions,
     *,
     now_ms: int,
     replace_other: bool = False,
-    dry_run: bool = False,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Exported:
     """Exports a table to the directory ``out``, as ``export_path`` gives it.
@@ -69,10 +74,7 @@ def export_tree(
     ``now_ms``: the time in column files; ``replace_other``: another export there is replaced. Raises what
     ``plan_export``, ``exported_before`` and ``check_leaf`` raise; nothing is published then.
     """
-    plan = plan_export(table, options)
-    if dry_run:
-        before = exported_before(fs, out, table.name, plan.id, replace_other)
-        return Exported(ExportOutcome.PLANNED if before is None else ExportOutcome.UNCHANGED, plan, before)
+    fs, plan = table.place.fs, plan_export(table, options)
     with staged_tree(fs, out):
         before = exported_before(fs, out, table.name, plan.id, replace_other)
         if before is not None:

@@ -65,7 +65,7 @@ from sparkhaven.store.scan.location_files import location_schema, locations_dire
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.merge.location_index import IndexUpdate, update_index, updated_index
+from sparkhaven.writers.merge.publish.staged_locations import IndexUpdate, update_index, updated_index
 from sparkhaven.writers.transfer.export import staged_tree
 from sparkhaven.writers.transfer.export_plan import ExportOptions, plan_export
 from sparkhaven.writers.transfer.extended import replace_names

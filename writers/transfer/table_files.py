@@ -61,7 +61,7 @@ from sparkhaven.store.users.user_table import (
     published,
     splayed_of,
 )
-from sparkhaven.writers.merge.location_index import store_entries
+from sparkhaven.writers.merge.publish.staged_locations import store_entries
 from sparkhaven.writers.partitions import add_partition, writable_names
 from sparkhaven.writers.quarantine.changes import leftovers, rebuilt_ledger
 from sparkhaven.writers.transfer.content import CopiedTable, content_digest, user_digest

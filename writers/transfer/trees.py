@@ -32,8 +32,7 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from sparkhaven.store.delta.log import Body
-from sparkhaven.store.delta.snapshot import NO_VERSION, DeltaColumns, delta_columns, read_snapshot
+from sparkhaven.store.delta.snapshot import NO_VERSION, delta_columns, read_snapshot
 from sparkhaven.store.delta.vectors import kept_rows, vector_of
 from sparkhaven.store.errors import (
     CorruptFileError,
@@ -374,24 +373,33 @@ def delta_tree(fs: Fs, root: Path, schema: TableSchema, ignored: frozenset[str] 
             hint="check --from",
         )
     columns = delta_columns(root, snapshot.metadata)
-    leaves = [_leaf(fs, root, path, snapshot.files[path], schema, columns, ignored) for path in snapshot.paths()]
+    leaves = []
+    for path in snapshot.paths():
+        body = snapshot.files[path]
+        values = columns.names_of(body.get("partitionValues") or {})
+        given = {name: text for name, text in values.items() if name not in ignored}
+        value = _partition_value(path, given, schema)
+        vector = vector_of(root, body)
+        leaves.append(
+            FoundLeaf(
+                path,
+                path.relative_to(root).as_posix() if root in path.parents else str(path),
+                value,
+                columns=tuple((name, text or HIVE_NULL) for name, text in given.items()),  # empty is null in Delta
+                absent=frozenset(columns.types.keys() - values.keys()),
+                logical=partial(columns.logical, given=frozenset(values)),
+                kept=None if vector is None else partial(kept_rows, fs, vector=vector),
+                said="" if vector is None and columns.mode == "none" else f"{body.get('deletionVector')}, {columns}",
+            )
+        )
     return FoundTree(root, "delta", tuple(leaves), version=snapshot.version)
 
 
-def _leaf(
-    fs: Fs,
-    root: Path,
-    path: Path,
-    body: Body,
-    schema: TableSchema,
-    columns: DeltaColumns,
-    ignored: frozenset[str],
-) -> FoundLeaf:
-    values = columns.names_of(body.get("partitionValues") or {})
+def _partition_value(path: Path, given: dict[str, str | None], schema: TableSchema) -> str | None:
+    """Takes the value of the partitioning column out of those of a file; None: it is among the rows."""
     partitioning = schema.partitioning
     assert partitioning is not None  # noqa: S101  the caller saw it
     names = [column.name for column in schema.columns]
-    given = {name: text for name, text in values.items() if name not in ignored}
     odd = sorted(given.keys() - set(names))
     if odd:
         raise SchemaMismatchError(
@@ -401,26 +409,16 @@ def _leaf(
             found=", ".join(odd),
             hint=meant(odd[0], names) or f"ignore it: --ignore {odd[0]}",
         )
-    value = None
-    if partitioning.name in given:
-        value = given.pop(partitioning.name)
-        if not value:
-            raise SchemaMismatchError(
-                "rows have no partition value",
-                where=f"{path}, column {partitioning.name}",
-                expected="a text",
-                found="null",
-                hint="have these rows written with a date",
-            )
-        check_partition("partition value", value)
-    vector = vector_of(root, body)
-    return FoundLeaf(
-        path,
-        path.relative_to(root).as_posix() if root in path.parents else str(path),
-        value,
-        columns=tuple((name, text or HIVE_NULL) for name, text in given.items()),  # an empty text is null in Delta
-        absent=frozenset(columns.types.keys() - values.keys()),
-        logical=partial(columns.logical, given=frozenset(values)),
-        kept=None if vector is None else partial(kept_rows, fs, vector=vector),
-        said="" if vector is None and columns.mode == "none" else f"{body.get('deletionVector')}, {columns}",
-    )
+    if partitioning.name not in given:
+        return None
+    value = given.pop(partitioning.name)
+    if not value:
+        raise SchemaMismatchError(
+            "rows have no partition value",
+            where=f"{path}, column {partitioning.name}",
+            expected="a text",
+            found="null",
+            hint="have these rows written with a date",
+        )
+    check_partition("partition value", value)
+    return value

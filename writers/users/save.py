@@ -58,10 +58,11 @@ from sparkhaven.store.users.user_table import (
     splayed_now,
 )
 from sparkhaven.writers.users.arrow_columns import IncomingRows, arrow_stream, columns_of, require_same_columns
-from sparkhaven.writers.users.location_writer import LocationWriter, lock_user_table
-from sparkhaven.writers.users.splayed import (
+from sparkhaven.writers.users.location_writer import (
     GRACE_S,
+    LocationWriter,
     append_splayed,
+    lock_user_table,
     mark_first,
     next_save,
     replace_splayed,

@@ -22,12 +22,11 @@ from sparkhaven.ingest.feeds.base import (
     Waiting,
     WaitingCounts,
 )
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions
+from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.settings.base_model import MaxPerTrigger, PathText, SettingsModel, beside
-from sparkhaven.ingest.spec.payload_formats import MissingColumns
-from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.settings import MaxPerTrigger, PathText, SettingsModel, beside
+from sparkhaven.ingest.spec import MissingColumns, TableRoutes, Target
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import counted
@@ -112,8 +111,8 @@ class DeltaFeed(TablesFeed[DeltaOptions, OffsetRange]):
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
         from sparkhaven.ingest.feeds.delta.source import data_files, path_of
+        from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
         from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
-        from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         decoding = Decoding(self.spec, data_files(self.options), tuple(targets), strict=self.spec.strict)
         return requeue_file_rows(source, rows, decoding, now_ns, rejects, path_of(source))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
-from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.content.raw_file import SMALL_BATCH
 from sparkhaven.ingest.feeds.delta.versions import (
     AddedFile,
     Mark,
@@ -28,7 +28,7 @@ from sparkhaven.ingest.feeds.delta.versions import (
     snapshot,
     versions_gone,
 )
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import FILE_META, FILES, Limit, MissingColumns, Traits
 from sparkhaven.store.delta.log import list_log, require_readable
 from sparkhaven.store.delta.snapshot import delta_columns
 from sparkhaven.store.epochs.state.log_values import TABLE, LastMessage, OffsetRange, packed, unpacked
@@ -37,8 +37,27 @@ from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 
 READ_AHEAD = 10_000  # files that wait in memory; the snapshot of a start is held whole
-
 RowBytes = Callable[[AddedFile], float]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaOptions:
+    """A Delta table at ``path``, an absolute directory, followed by version.
+
+    ``start_version`` None: what the table holds first, then what later versions add; else what is added from that
+    version on. ``ignore_changes``: of a version that removes or rewrites rows, take the files that it adds; rows that
+    it copied from files taken before then come twice. ``missing_columns``: a stored column that neither a file nor
+    the table declares is refused, or null. ``binary_as_text`` takes columns of bytes for texts.
+    """
+
+    traits: ClassVar[Traits] = Traits("delta", OffsetRange, FILES, FILE_META, ("file",))
+
+    path: str
+    start_version: int | None = None
+    max_per_trigger: Limit = field(default_factory=Limit)
+    ignore_changes: bool = False
+    missing_columns: MissingColumns = "fail"
+    binary_as_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)

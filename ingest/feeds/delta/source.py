@@ -22,11 +22,16 @@ from typing import TypedDict
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import guarded_file
-from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import (
+    SMALL_BATCH,
+    FileConstants,
+    KnownFile,
+    PlannedFile,
+    no_parquet,
+    planned_parquet,
+)
 from sparkhaven.ingest.feeds.base import DATA_BYTES, DATA_FILES, Block, Clock
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Planned, entries_of, share_out
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.versions import (
     AddedFile,
     TableView,
@@ -46,10 +51,9 @@ from sparkhaven.ingest.feeds.spark_planning import (
     committed_ends,
     stream_source,
 )
-from sparkhaven.ingest.formats.parquet.known_file import FileConstants, KnownFile, no_parquet, planned_parquet
+from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import TableRoutes
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.spec import TableRoutes
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.delta.log import damaged
 from sparkhaven.store.delta.snapshot import DeltaColumns

@@ -3,6 +3,8 @@
 1. The file is compared with the plan (size, time); 2. its bytes are unpacked and cut into blocks; 3. a decoder
 makes typed rows of each block; 4. the caller routes them to locations; 5. the file is compared with the plan again.
 Nothing of a split may be committed before the iterator has ended, since step 5 may still refuse the file.
+
+Rejected rows of files are decoded once more, one at a time, from what quarantine keeps of them.
 """
 
 from __future__ import annotations
@@ -16,26 +18,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.ingest.bad_rows import Rejects, bad_row, guarded_file
-from sparkhaven.ingest.content.raw_file import PlannedFile, changed
-from sparkhaven.ingest.decoder_cache import DecoderCache
-from sparkhaven.ingest.encodings import in_own_bytes
-from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
+from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row, guarded_file
+from sparkhaven.ingest.content.raw_file import NOTHING, KnownFile, PlannedFile, changed
+from sparkhaven.ingest.encodings import in_own_bytes, to_utf8
+from sparkhaven.ingest.feeds.base import SILENT, Block, Clock, DecoderCache, RequeuedRows
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding, Payload, TablesDecoding
-from sparkhaven.ingest.feeds.files.formats.table import FORMATS
-from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
-from sparkhaven.ingest.router import Router, reference_ns
-from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, routing_target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.feeds.files.options import FORMATS, FilesOptions
+from sparkhaven.ingest.router import Router, TableChoice, TableRows, counting, reference_ns, routing_target
+from sparkhaven.ingest.spec import UTF8, StreamSpec, TableRoutes, Target
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
-from sparkhaven.ingest.values.refusals import out_of_range
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows
+from sparkhaven.ingest.values.typed_rows import Ints, Refusal, TypedRows, Value, attempted, out_of_range, typed_array
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.instants import NS_PER_SECOND
+from sparkhaven.store.quarantine.rejected_rows import Reason, RejectedRow
 from sparkhaven.store.types.model import TableSchema
+
+FAR_FILE = "the modification time of the file"
 
 
 def _resolved(
@@ -48,7 +47,6 @@ def _resolved(
 
 
 _TARGETS = DecoderCache(_resolved)
-FAR_FILE = "the modification time of the file"
 
 
 def file_blocks(
@@ -169,3 +167,53 @@ def position_column(target: Target, file: str, numbers: Ints, times: pa.Int64Arr
     if target.far == "null":
         times = pc.if_else(pc.equal(pc.abs(times), INSTANT_HIGH), None, times)
     return times.view(arrow)
+
+
+def requeue_file_rows(
+    source: str,
+    rows: Sequence[RejectedRow],
+    decoding: Decoding,
+    now_ns: int,
+    rejects: Rejects,
+    path: str | None = None,
+) -> RequeuedRows:
+    """Rows of one file, each by the exact rules of its format; ``path`` of the file (default: ``source``).
+
+    ``decoding`` has all columns, also those that are not of the content of files.
+    """
+    targets, form, encoding = decoding.targets, FORMATS[decoding.options.format], decoding.options.encoding
+    payload_targets = tuple(target for target in targets if target.meta is None)
+    values_of, unit = form.code.decode_one(replace(decoding, targets=payload_targets)), form.unit
+    complete = partial(in_own_bytes, encoding) if encoding != UTF8 else None
+    strict = [target.column.name for target in targets if target.meta == "timestamp" and target.far is None]
+    kept: list[RejectedRow] = []
+    values: list[list[Value]] = []
+    with rejects.completing(complete):
+        for row in rows:
+            rejects.read += 1
+            payload, number, time_ns = to_utf8(row["Payload"] or b"", encoding), row["Position"], row["SourceTime"] or 0
+            outcome: list[Value] | BadRow | Refusal
+            if payload.strip():
+                outcome = attempted(values_of, payload, row, rejects)
+                if isinstance(outcome, Refusal):
+                    outcome = bad_row(source, number, None, outcome, "", payload, unit=unit)
+                if strict and abs(time_ns) == INSTANT_HIGH and not isinstance(outcome, BadRow):
+                    outcome = bad_row(
+                        source, number, strict[0], out_of_range(time_ns > 0), FAR_FILE, payload, unit=unit
+                    )
+            else:
+                outcome = bad_row(source, number, None, Refusal(Reason.EMPTY, "a row"), "", payload, unit=unit)
+            if isinstance(outcome, BadRow):
+                rejects.add_all([outcome])
+            else:
+                kept.append({**row, "Payload": payload})
+                values.append(outcome)
+    arrays = iter([typed_array([value[n] for value in values], t) for n, t in enumerate(payload_targets)])
+    file = source if path is None else path
+    numbers = np.array([row["Position"] for row in kept], np.int64)
+    times = pa.array([row["SourceTime"] for row in kept], pa.int64())
+    columns = tuple(
+        next(arrays) if t.meta is None else position_column(t, file, numbers, times, now_ns) for t in targets
+    )
+    payloads = {row["Position"]: row["Payload"] or b"" for row in kept}
+    return RequeuedRows(source, TypedRows(columns, numbers), payloads, unit, complete)

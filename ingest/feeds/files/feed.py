@@ -28,14 +28,13 @@ from sparkhaven.ingest.feeds.base import (
     WaitingCounts,
     try_rows,
 )
-from sparkhaven.ingest.feeds.files.discovery.listing import OLDER_NAMED
-from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory, split_pattern
-from sparkhaven.ingest.feeds.files.formats.table import FORMATS
-from sparkhaven.ingest.feeds.files.header import remarks_on
-from sparkhaven.ingest.feeds.files.options import UNFINISHED, FilesOptions, MissingDirectory
+from sparkhaven.ingest.feeds.files.listing import OLDER_NAMED, missing_directory, split_pattern
+from sparkhaven.ingest.feeds.files.options import FORMATS, UNFINISHED, FilesOptions, MissingDirectory
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
+from sparkhaven.ingest.feeds.files.sample import remarks_on
+from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.settings.base_model import (
+from sparkhaven.ingest.settings import (
     DIALECT,
     Encoding,
     MaxPerTrigger,
@@ -46,9 +45,7 @@ from sparkhaven.ingest.settings.base_model import (
     csv_options,
     given_keys,
 )
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.spec import CsvOptions, MissingColumns, TableRoutes, Target
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
@@ -228,8 +225,8 @@ class FilesFeed(TablesFeed[FilesOptions, FileId]):
     def requeue(
         self, source: str, rows: Sequence[RejectedRow], targets: Sequence[Target], now_ns: int, rejects: Rejects
     ) -> RequeuedRows:
+        from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
         from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
-        from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 
         decoding = Decoding(self.spec, self.options, tuple(targets), strict=self.spec.strict)
         return requeue_file_rows(source, rows, decoding, now_ns, rejects)

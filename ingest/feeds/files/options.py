@@ -1,28 +1,56 @@
-"""What a feed of files is: values only, which pickle."""
+"""What a feed of files is: values only, which pickle; and the formats that files have.
+
+A format says what can be told without its code, and the module of that, imported when needed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
-from sparkhaven.ingest.feeds.files.formats.table import FORMATS
-from sparkhaven.ingest.spec.payload_formats import (
+from sparkhaven.ingest.bad_rows import Unit
+from sparkhaven.ingest.spec import (
     FILE_META,
     FILES,
     UTF8,
+    Clock,
     CsvOptions,
     Format,
     Limit,
     MissingColumns,
     Traits,
 )
-from sparkhaven.ingest.spec.stream_spec import Clock
 from sparkhaven.store.epochs.state.commit_policy import DEFAULT_MAX_FILE_AGE_S
 from sparkhaven.store.epochs.state.log_values import FileId
 
-MissingDirectory = Literal["fail", "wait"]
+if TYPE_CHECKING:
+    from sparkhaven.ingest.feeds.files.formats.decoding import FormatCode
 
+MissingDirectory = Literal["fail", "wait"]
 UNFINISHED = (".tmp", ".temp", ".part", ".partial", ".filepart", ".inprogress", "._copying_", ".swp", ".swx", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """``unit``: what rows are numbered by. ``is_text``: it has lines, in an encoding. ``row_bytes``: the usual size."""
+
+    unit: Unit
+    is_text: bool
+    row_bytes: float
+    module: str
+
+    @property
+    def code(self) -> FormatCode:
+        return cast("FormatCode", import_module(f"sparkhaven.ingest.feeds.files.formats.{self.module}"))
+
+
+FORMATS: Mapping[Format, FileFormat] = {
+    "json": FileFormat("line", True, 150.0, "json_files"),
+    "csv": FileFormat("line", True, 60.0, "csv_files"),
+    "parquet": FileFormat("row", False, 25.0, "parquet_files"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from pathlib import Path
 from sparkhaven.ingest.content.packing import MAGIC_BYTES, packing_of, packing_of_name
 from sparkhaven.ingest.content.raw_file import changed
 from sparkhaven.ingest.encodings import line_feed
-from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing, ListedFile, Passed
-from sparkhaven.ingest.feeds.files.discovery.path_pattern import missing_directory
+from sparkhaven.ingest.feeds.files.listing import FeedListing, ListedFile, Passed, missing_directory
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.epochs.state.file_positions import FileWindow, moment
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import CorruptFileError, FeedError, RetryableFeedError

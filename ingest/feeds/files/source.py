@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypedDict
 
-from sparkhaven.ingest.content.file_parts import MIN_PART, SMALL_BATCH, is_cuttable
+from sparkhaven.ingest.content.raw_file import MIN_PART, SMALL_BATCH, is_cuttable
 from sparkhaven.ingest.feeds.base import WaitingCounts
-from sparkhaven.ingest.feeds.files.discovery.listing import OLDER_NAMED
-from sparkhaven.ingest.feeds.files.header import remarks_on
+from sparkhaven.ingest.feeds.files.listing import OLDER_NAMED
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.feeds.files.sample import row_bytes
+from sparkhaven.ingest.feeds.files.sample import remarks_on, row_bytes
 from sparkhaven.ingest.feeds.spark_planning import FeedStream, PlanningReader, stream_source
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.encodings import to_utf8
-from sparkhaven.ingest.spec.payload_formats import UTF8
-from sparkhaven.ingest.spec.stream_spec import HEADER
+from sparkhaven.ingest.spec import HEADER, UTF8
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.instants import INSTANT_HIGH
 from sparkhaven.ingest.values.typed_rows import Ints

@@ -20,9 +20,9 @@ from sparkhaven.ingest.feeds.base import (
 )
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.settings import KafkaFeedModel, kafka_options
+from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import TableRoutes, Target, header_names
-from sparkhaven.ingest.table_choice import TableRows
+from sparkhaven.ingest.spec import TableRoutes, Target, header_names
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import Offsets
 from sparkhaven.store.epochs.state.replay import StreamState
@@ -93,7 +93,7 @@ class KafkaFeed(TablesFeed[KafkaOptions, OffsetRange]):
 
     @classmethod
     def sample(cls, fs: Fs, options: KafkaOptions, rows: int) -> Sample:
-        from sparkhaven.ingest.feeds.kafka.sample import sample_topics
+        from sparkhaven.ingest.feeds.kafka.source import sample_topics
 
         return sample_topics(options, rows)
 

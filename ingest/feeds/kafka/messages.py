@@ -4,6 +4,10 @@ Every message is one row, whatever its payload holds: the decoders get payloads 
 a value (a tombstone) has nulls for the fields of the value. A row is good when all its parts are; otherwise the first
 part that is bad is reported, with topic, partition and offset, and the value as payload.
 
+A payload that is taken whole is the value of its column. Text is UTF-8, bytes are as they come. A number is what
+Kafka's own serialisers write, big-endian and of the width of its type; an Instant is a long in the unit of the column.
+Any other length is a bad row.
+
 Rejected messages are decoded once more, from what quarantine keeps of them: value, key, time and place.
 """
 
@@ -11,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,24 +24,140 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.ingest.bad_rows import MAX_PAYLOAD, MAX_VALUE, BadRow, MessagePart, Rejects, bad_row, guarded_rows
+from sparkhaven.ingest.bad_rows import (
+    MAX_PAYLOAD,
+    MAX_VALUE,
+    BadRow,
+    MessagePart,
+    Rejects,
+    bad_row,
+    exact_rows,
+    guarded_rows,
+)
+from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.encodings import reencoded, to_utf8
 from sparkhaven.ingest.feeds.base import RequeuedRows
 from sparkhaven.ingest.feeds.kafka.blocks import MS, FramedMessages, Message, Part, far_times
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.formats.binary_records import RecordDecoder
-from sparkhaven.ingest.formats.confluent import FramedDecode, likely_frame, schema_id, without_frames
+from sparkhaven.ingest.formats.binary_records import (
+    FramedDecode,
+    RecordDecoder,
+    likely_frame,
+    schema_id,
+    without_frames,
+)
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.formats.raw_payloads import RawDecoder
-from sparkhaven.ingest.spec.payload_formats import UTF8, AvroSource, PayloadFormat, PayloadSchema, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import HEADER, StreamSpec, Target, header_names
-from sparkhaven.ingest.values.instants import INSTANT_HIGH
-from sparkhaven.ingest.values.refusals import Refusal, out_of_range
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.spec import (
+    HEADER,
+    UTF8,
+    AvroSource,
+    PayloadFormat,
+    PayloadSchema,
+    ProtobufSource,
+    StreamSpec,
+    Target,
+    header_names,
+)
+from sparkhaven.ingest.values.arrow_columns import Mask
+from sparkhaven.ingest.values.coded_values import coded_value
+from sparkhaven.ingest.values.exact_values import check_float, check_integer, check_string, declared_value
+from sparkhaven.ingest.values.instants import INSTANT_HIGH, check_instant
+from sparkhaven.ingest.values.typed_columns import texts_of
+from sparkhaven.ingest.values.typed_rows import (
+    Refusal,
+    TypedRows,
+    Value,
+    attempted,
+    merge_rows,
+    no_columns,
+    not_utf8,
+    out_of_range,
+)
+from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
+from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.instants import UNIT_NS
 from sparkhaven.store.quarantine.rejected_rows import Reason, RejectedRow
 
+_NUMBERS = {"byte": "b", "short": "h", "int": "i", "long": "q", "float": "f", "double": "d", "Instant": "q"}
 _UNREAD = (Reason.NOT_JSON, Reason.NOT_UTF8, Reason.NOT_PROTOBUF, Reason.NOT_AVRO, Reason.NO_FRAME)
+LATEST_MS = 2**63 - 1
+
+
+class RawDecoder:
+    """Decoder of whole payloads for one stream."""
+
+    def __init__(self, targets: Sequence[Target], *, alias: bool = False) -> None:
+        self._targets, self._alias = tuple(targets), alias
+        for target in targets:
+            name, coding = target.column.type.name, target.column.type.coding
+            if coding is not None and pa.types.is_binary(coding.arrow):
+                continue
+            if name != "String" and (name not in _NUMBERS or (name == "Instant" and target.unit == "iso")):
+                raise SettingsError(
+                    f"column {target.column.name} cannot take a whole payload",
+                    expected="String, bytes, a number, or an Instant with unit s, ms, us or ns",
+                    found=name,
+                    hint="choose another format in [feed], or another type in the schema",
+                )
+
+    def decode(self, block: LineBlock, file: str, rejects: Rejects) -> TypedRows:
+        """Typed rows of framed payloads; bad rows go to ``rejects``."""
+        count = len(block)
+        sound = np.zeros(count, np.bool_)
+        columns = no_columns(self._targets)
+        if all(t.column.type.name == "String" for t in self._targets):
+            sound, columns = self._texts(block)
+        fast = np.flatnonzero(sound)
+        rejects.read += count
+        odd = np.flatnonzero(~sound).tolist()
+        outcomes = ((index, self._one(block.line(index), file, int(block.numbers[index]))) for index in odd)
+        exact, values = exact_rows(outcomes, rejects)
+        return merge_rows(block.numbers, fast, columns, exact, values, self._targets)
+
+    def _texts(self, block: LineBlock) -> tuple[Mask, list[pa.Array]]:
+        utf8 = block.utf8()
+        sound = np.ones(len(block), np.bool_) if utf8 is None else utf8
+        lines = [block.line(i) for i in np.flatnonzero(sound).tolist()]
+        texts = pa.array(lines, pa.binary()).view(pa.string())
+        doubt = np.zeros(len(texts), np.bool_)
+        for target in self._targets:
+            odd = texts_of(texts, target)[1]
+            if odd is not None:
+                doubt |= odd
+        sound[np.flatnonzero(sound)[doubt]] = False
+        kept = texts.filter(pa.array(~doubt)) if doubt.any() else texts
+        return sound, [kept for _ in self._targets]
+
+    def _one(self, payload: bytes, file: str, number: int) -> list[Value] | BadRow:
+        values: list[Value] = []
+        for target in self._targets:
+            value = attempted(self._value, payload, target)
+            if isinstance(value, Refusal):
+                shown = payload[:1024].decode("utf-8", "backslashreplace")
+                return bad_row(file, number, target.column.name, value, shown, payload)
+            values.append(value)
+        return values
+
+    def _value(self, payload: bytes, target: Target) -> Value | Refusal:
+        name = target.column.type.name
+        if (coding := target.column.type.coding) is not None:
+            return coded_value(payload, coding, self._alias, declared_value)
+        if name == "String":
+            try:
+                return check_string(payload.decode("utf-8"), target)
+            except UnicodeDecodeError as error:
+                return not_utf8(error)
+        shape = struct.Struct(">" + _NUMBERS[name])
+        if len(payload) != shape.size:
+            expected = f"a big-endian {name} of {shape.size} bytes"
+            return Refusal(Reason.OTHER_LENGTH, expected, f"{len(payload)} bytes")
+        (value,) = shape.unpack(payload)
+        if name in INTEGER_BITS:
+            return check_integer(value, name, self._alias)
+        if name == "Instant":
+            return check_instant(value * UNIT_NS[target.unit], target, self._alias)
+        return check_float(value, target, self._alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +377,6 @@ def _meta(target: Target, block: FramedMessages, partition: tuple[str, int], rec
         none[far] = True
     stamps[far] = INSTANT_HIGH
     return pa.array(stamps, pa.int64(), mask=none).view(arrow)
-
-
-LATEST_MS = 2**63 - 1
 
 
 def _message(row: RejectedRow) -> Message:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from sparkhaven.ingest.spec.payload_formats import (
+from sparkhaven.ingest.spec import (
     KAFKA_META,
     AvroSource,
     CsvOptions,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from operator import itemgetter
 
-from sparkhaven.ingest.content.file_parts import SMALL_BATCH as SMALL_BYTES
+from sparkhaven.ingest.content.raw_file import SMALL_BATCH as SMALL_BYTES
 from sparkhaven.ingest.feeds.kafka.broker.errors import (
     end_before_position,
     partition_name,

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from sparkhaven.ingest.feeds.kafka.client_settings import client_terms
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, Frame, KafkaOptions, Start
-from sparkhaven.ingest.settings.base_model import (
+from sparkhaven.ingest.settings import (
     DIALECT,
     Encoding,
     MaxPerTrigger,
@@ -23,7 +23,7 @@ from sparkhaven.ingest.settings.base_model import (
     mounted,
     parse_instant_ns,
 )
-from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
+from sparkhaven.ingest.spec import AvroSource, CsvOptions, MissingColumns, PayloadFormat, ProtobufSource
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs
 

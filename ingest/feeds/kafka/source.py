@@ -4,7 +4,8 @@ An offset of Spark's is the position of each partition, ``{"topic/partition": 17
 the stream stands and what waits. Where to begin is asked from the commit log when the reader starts; Spark's checkpoint
 proposes, the log decides.
 
-A task decodes one planned range of offsets to blocks of typed rows, in bounded memory.
+A task decodes one planned range of offsets to blocks of typed rows, in bounded memory. A sample is the newest messages
+of the topics, as they stand; nothing is committed at the broker.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.decoder_cache import SMALL_ROWS, DecoderCache
-from sparkhaven.ingest.feeds.base import SILENT, Block, Clock
-from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages
+from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.encodings import to_utf8
+from sparkhaven.ingest.feeds.base import LOOK_S, SILENT, SMALL_ROWS, Block, Clock, DecoderCache
+from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, Message
 from sparkhaven.ingest.feeds.kafka.broker.errors import partition_name
 from sparkhaven.ingest.feeds.kafka.broker.reader import KafkaReader
 from sparkhaven.ingest.feeds.kafka.broker.reader_pool import KEPT, ReaderPool
@@ -39,16 +41,18 @@ from sparkhaven.ingest.feeds.kafka.planner import (
     verified,
 )
 from sparkhaven.ingest.feeds.spark_planning import FeedStream, RangeReader, RangeRun, committed_ends, stream_source
-from sparkhaven.ingest.router import Router, newest_instant
-from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, TableRoutes, Target, header_names
-from sparkhaven.ingest.table_choice import TableChoice, TableRows, counting, lines_of, routing_target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.formats.binary_records import HEAD, likely_frame, schema_id
+from sparkhaven.ingest.formats.csv.csv_rows import CsvRecords
+from sparkhaven.ingest.formats.json.json_rows import Record, fields_of, record_of
+from sparkhaven.ingest.router import Router, TableChoice, TableRows, counting, lines_of, newest_instant, routing_target
+from sparkhaven.ingest.sample_rows import Sample, Unreadable
+from sparkhaven.ingest.spec import Limit, StreamSpec, TableRoutes, Target, header_names
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.epochs.state.offsets import TopicPartition
-from sparkhaven.store.errors import PositionGapError, carrying
+from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, carrying
 from sparkhaven.store.gc_pause import gc_paused
 from sparkhaven.store.instants import NS_PER_SECOND
 from sparkhaven.store.io.fs import Fs
@@ -61,6 +65,7 @@ GUESS_LASTS = 100  # batches for which a guess is good
 LOOK_SECONDS = 1.0  # after which it is asked which topics there are, and what became of them
 TOLD_SECONDS = 0.05  # between two plans: ends that a reader knows of are not older
 WAIT_SECONDS = 0.05  # for something new
+SAMPLED = ("json", "csv")
 
 
 def kafka_source(stream: KafkaStream) -> type[DataSource]:
@@ -355,3 +360,98 @@ def _newest(
         elif held is not None:
             held.append(block)
     return max(instants, default=0), held
+
+
+def sample_topics(options: KafkaOptions, rows: int) -> Sample:
+    """At most so many of the newest messages, about as many of each partition; FeedError if there are none."""
+    require_format(options)
+    view = KafkaTopics(options, patience=LOOK_S).look()
+    partitions = [(topic, number) for topic in sorted(view) for number in sorted(view[topic].partitions)]
+    reader = KafkaReader(options)
+    sampled: dict[str, list[Message]] = {}
+    whole, left = True, rows
+    try:
+        for done, (topic, number) in enumerate(partitions):
+            bounds = view[topic].partitions[number]
+            first = max(bounds.beginning, bounds.end - -(-left // (len(partitions) - done)))
+            whole &= first == bounds.beginning
+            wanted = OffsetRange(topic, number, first, bounds.end, view[topic].topic_id)
+            messages = [block.at(offset) for block in reader.read(wanted) for offset in block.offsets.tolist()]
+            left -= len(messages)
+            if messages:
+                sampled[partition_name(topic, number)] = messages
+    finally:
+        reader.close()
+    return sample_of(sampled, options, whole=whole)
+
+
+def require_format(options: KafkaOptions) -> None:
+    """SettingsError for payloads that do not name their fields themselves."""
+    if options.format not in SAMPLED:
+        raise SettingsError(
+            f"a schema cannot be inferred from messages of format {options.format}",
+            where="feed.format",
+            expected=" or ".join(SAMPLED),
+            found=options.format,
+            hint="write the schema by the fields that the format's own schema declares",
+        )
+
+
+def sample_of(sampled: Mapping[str, Sequence[Message]], options: KafkaOptions, *, whole: bool) -> Sample:
+    """The values of messages by topic/partition; a message without a value is passed over."""
+    positions: list[str] = []
+    bad: list[Unreadable] = []
+    records: list[Record] = []
+    for source, messages in sampled.items():
+        payloads = {one.offset: _text(one.value, options) for one in messages if one.value is not None}
+        if options.format == "csv":
+            listed = _csv(source, payloads, options, bad)
+        else:
+            listed = [(offset, _record(payload)) for offset, payload in payloads.items()]
+        for offset, record in listed:
+            if isinstance(record, str):
+                bad.append(Unreadable(f"{source} offset {offset}", record))
+            else:
+                records.append(record)
+                positions.append(f"{source} offset {offset}")
+    if not records:
+        raise FeedError(
+            "no message of the sample can be read" if bad else "the topics have no messages to infer from",
+            where=options.path,
+            expected=f"messages in {options.format}",
+            found="; ".join(f"{fault.position}: {fault.reason}" for fault in bad[:3]) or "no message with a value",
+            hint="correct feed.format" if bad else "wait for messages, or sample another topic",
+        )
+    if options.format == "json":
+        fields, unnamed = fields_of(records)
+        return Sample(options.path, "json", fields, positions, whole, tuple(bad), unnamed, messages=True)
+    texts = {name: [record[name] for record in records] for name in options.csv.names if name}
+    null, quoted = options.csv.null, options.csv.quoted_null
+    return Sample(
+        options.path, "csv", texts, positions, whole, tuple(bad), null=null, quoted_null=quoted, messages=True
+    )
+
+
+def _record(payload: bytes) -> Record | str:
+    record = record_of(payload)
+    likely = likely_frame(payload, "value") if isinstance(record, str) else None
+    return record if likely is None else f"not JSON (it looks like {likely.words}. Expected: {likely.taken_by})"
+
+
+def _text(payload: bytes, options: KafkaOptions) -> bytes:
+    """A value in UTF-8, without its frame; one that lacks it is no JSON."""
+    framed = options.frame is not None and schema_id(payload) is not None
+    return to_utf8(payload[HEAD.size :] if framed else payload, options.encoding)
+
+
+def _csv(
+    source: str, payloads: Mapping[int, bytes], options: KafkaOptions, bad: list[Unreadable]
+) -> list[tuple[int, Record | str]]:
+    taken = CsvRecords(options.csv)
+    rejects = Rejects(
+        SILENT, sink=lambda rows: bad.extend(Unreadable(f"{b.file} offset {b.line}", b.explanation) for b in rows)
+    )
+    block = framed_block(list(payloads.values()), np.array(list(payloads), np.int64))
+    taken.decode(block, source, rejects)
+    rejects.flush()
+    return list(taken.records)

@@ -22,13 +22,18 @@ from fastavro.read import LOGICAL_READERS
 
 from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, checker, fields_in, with_own_names
 from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
-from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, shown_value
-from sparkhaven.ingest.formats.confluent import HEAD, SINGLE_OBJECT, schema_id
+from sparkhaven.ingest.formats.binary_records import (
+    HEAD,
+    SINGLE_OBJECT,
+    NotARecordError,
+    from_binary,
+    schema_id,
+    shown_value,
+)
 from sparkhaven.ingest.formats.json.field_paths import Path, Tree, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.scan.scan_columns import NO_UNION, RecordScanner, ScannerCache, WireField
-from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.refusals import Refusal, Value
+from sparkhaven.ingest.formats.scan import NO_UNION, RecordScanner, ScannerCache, WireField
+from sparkhaven.ingest.spec import AvroSource, MissingColumns, Target
+from sparkhaven.ingest.values.typed_rows import Refusal, Value
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.native.abi import (
     WIRE_BOOLEAN,

@@ -22,7 +22,7 @@ from uuid import UUID
 from fastavro.read import LOGICAL_READERS
 
 from sparkhaven.ingest.formats.binary_records import NotARecordError
-from sparkhaven.ingest.values.wire_values import Moment, MomentKind, WireValue
+from sparkhaven.ingest.values.json_text import Moment, MomentKind, WireValue
 from sparkhaven.store.instants import DAY_NS, UNIT_NS, fraction_text
 
 MAX_DEPTH = 100  # records in each other

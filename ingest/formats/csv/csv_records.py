@@ -19,7 +19,7 @@ import numpy as np
 
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.sample_rows import shown
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.errors import FeedError

@@ -36,15 +36,22 @@ from sparkhaven.ingest.formats.csv.spans import (
     fault_of,
     long_bytes,
 )
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
+from sparkhaven.ingest.formats.scan import ROOM, TextRoom
 from sparkhaven.ingest.sample_rows import Quoted
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.spec import CsvOptions, MissingColumns, Target
+from sparkhaven.ingest.targets import NAMES, require_columns
 from sparkhaven.ingest.values.arrow_columns import Mask
 from sparkhaven.ingest.values.exact_values import from_text
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
+from sparkhaven.ingest.values.typed_rows import (
+    Ints,
+    Refusal,
+    TypedRows,
+    Value,
+    attempted,
+    merge_rows,
+    no_columns,
+    not_utf8,
+)
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.quarantine.rejected_rows import Reason
 
@@ -108,8 +115,7 @@ class CsvDecoder:
         self._header: Header | None = None if options.header else Header(options.names)
         self._head_lines = options.skip_lines  # of a file, with its header once that is known
         if self._header is not None:
-            source = "names of a CSV feed"
-            require_columns(self._targets, options.names, "feed.names", missing, source=source, kind=SettingsError)
+            require_columns(self._targets, options.names, "feed.names", missing, source=NAMES)
 
     def decode(self, block: LineBlock, file: str, rejects: Rejects, *, last: bool = True) -> tuple[TypedRows, int]:
         """Typed rows of a block, and how many of its lines were used.

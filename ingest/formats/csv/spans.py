@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import HEAD, MAX_LINE, LineBlock
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, ScanColumns, TextRoom
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.formats.scan import ROOM, ScanColumns, TextRoom
+from sparkhaven.ingest.spec import CsvOptions, Target
 from sparkhaven.ingest.values.typed_columns import csv_texts
 from sparkhaven.ingest.values.typed_rows import Ints
 from sparkhaven.store.native.abi import TEXT, CsvLayout

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.quarantine.rejected_rows import Reason
 
 Path = tuple[str, ...]

@@ -9,6 +9,8 @@ every other line is in doubt. What a column's settings make of its texts is left
 scanner then cuts out the JSON texts, and conversions in whole columns may leave further lines in doubt.
 
 Names that the scanner meets beside those that it looks for are counted.
+
+A sample has lines as they stand: objects by the exact pass, and their fields by the names that ``from`` has for them.
 """
 
 from __future__ import annotations
@@ -37,13 +39,22 @@ from sparkhaven.ingest.bad_rows import (
 )
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.field_paths import Path, is_there, path_of, tree_of, unknown_names, value_at
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, ScanColumns, TextRoom
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.formats.scan import ROOM, ScanColumns, TextRoom
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted, not_utf8
 from sparkhaven.ingest.values.typed_columns import json_tokens
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, left_over, merge_rows, no_columns
+from sparkhaven.ingest.values.typed_rows import (
+    Ints,
+    Refusal,
+    TypedRows,
+    Value,
+    attempted,
+    left_over,
+    merge_rows,
+    no_columns,
+    not_utf8,
+)
 from sparkhaven.store.errors import listed
 from sparkhaven.store.native.abi import TOKEN, NameLayout, NamesLayout
 from sparkhaven.store.native.library import core
@@ -51,6 +62,16 @@ from sparkhaven.store.quarantine.rejected_rows import Reason
 
 _BLANKS = " \t\n\r"
 _DECODER = json.JSONDecoder(parse_float=str, parse_int=str)
+UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
+UNKNOWN_TEXT = 1 << 16  # bytes of them
+MOST_OBJECTS = 32  # in each other
+_NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written by an escape
+MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
+_STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
+_EXPECTED = "one JSON object a line, not an array or an object over several lines"
+MAX_KEYS = 100  # of objects in one field; beyond, keys are taken for data
+MAX_LEVELS = 8  # of objects in each other whose fields become columns
+Record = dict[str, Any]
 
 
 class SourceText:
@@ -89,12 +110,6 @@ class SourceText:
         while self._text[offset] in _BLANKS:
             offset += 1
         return offset
-
-
-UNKNOWN = 1024  # names beside those wanted; lines with further ones are in doubt
-UNKNOWN_TEXT = 1 << 16  # bytes of them
-MOST_OBJECTS = 32  # in each other
-_NO_NAME = frozenset(map(chr, range(0x20))) | {'"', "\\"}  # can only be written by an escape
 
 
 class Names:
@@ -223,12 +238,9 @@ def scanner_for(
         return None
 
 
-MAX_DEPTH = 500  # levels of objects and arrays in each other; Python's parser stops near 1000, stack included
-_STRING = re.compile(rb'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)', re.DOTALL)  # possessive: an open quote is passed once
 _STEP = np.zeros(256, np.int32)
 _STEP[list(b"{[")] = 1
 _STEP[list(b"}]")] = -1
-_EXPECTED = "one JSON object a line, not an array or an object over several lines"
 
 
 class JsonDecoder:
@@ -370,3 +382,62 @@ def strict_object(text: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError("a value that is no object")
     return record
+
+
+def record_of(line: bytes) -> Record | str:
+    """The object of a line, or why it is none."""
+    if too_deep(line):
+        return f"nested too deeply: more than {MAX_DEPTH} levels"
+    try:
+        return strict_object(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 (at byte {error.start})"
+    except ValueError as error:
+        return f"not JSON ({error})"
+
+
+def fields_of(records: Sequence[Record | None]) -> tuple[dict[str, list[Any]], dict[str, str]]:
+    """Values by field, fields in the order in which they first appear, those inside objects by dotted names.
+
+    A field is gone into if all of its values are objects or null, and their keys look like names and not like data.
+    The second part has the fields that ``from`` cannot name, with the reason.
+    """
+    fields: dict[str, list[Any]] = {}
+    unnamed: dict[str, str] = {}
+    _gather(records, (), fields, unnamed)
+    return fields, unnamed
+
+
+def source_of(path: Path) -> str | None:
+    """How ``from`` names a field; None if it cannot."""
+    source = ".".join(name.replace(".", "\\.") for name in path)
+    try:
+        source.encode("utf-8")
+    except UnicodeEncodeError:
+        return None
+    return source if source and path_of(source) == path else None
+
+
+def _gather(
+    records: Sequence[Record | None], prefix: Path, fields: dict[str, list[Any]], unnamed: dict[str, str]
+) -> None:
+    names = dict.fromkeys(name for record in records if record is not None for name in record)
+    for name in names:
+        path = (*prefix, name)
+        values = [None if record is None else record.get(name) for record in records]
+        source = source_of(path)
+        if source is None:
+            unnamed[".".join(path)] = "a stream file cannot name this field"
+        elif len(path) < MAX_LEVELS and _has_fields(values):
+            _gather(values, path, fields, unnamed)
+        else:
+            fields[source] = values
+
+
+def _has_fields(values: Sequence[Any]) -> bool:
+    """Whether the values are objects whose keys are names."""
+    objects = [value for value in values if value is not None]
+    if not objects or not all(isinstance(value, dict) for value in objects):
+        return False
+    keys = len({key for value in objects for key in value})
+    return 0 < keys <= MAX_KEYS

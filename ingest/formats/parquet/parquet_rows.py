@@ -22,10 +22,10 @@ from sparkhaven.ingest.bad_rows import (
     exact_rows,
     guarded_rows,
 )
-from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.known_file import (
+from sparkhaven.ingest.content.raw_file import (
     NOTHING,
     KnownFile,
+    PlannedFile,
     column_twice,
     no_parquet,
     planned_parquet,
@@ -39,9 +39,8 @@ from sparkhaven.ingest.formats.parquet.typed_values import (
     show,
     typed_values,
 )
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.refusals import Refusal, Value, attempted
-from sparkhaven.ingest.values.typed_rows import Ints, TypedRows, merge_rows, no_columns
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.values.typed_rows import Ints, Refusal, TypedRows, Value, attempted, merge_rows, no_columns
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError

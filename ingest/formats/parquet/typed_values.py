@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.ingest.content.lines import is_utf8
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, compact, either, some, without
 from sparkhaven.ingest.values.coded_values import coded_column, coded_scalar, has_settings, with_settings
 from sparkhaven.ingest.values.exact_values import check_string, declared_value, from_json, from_text, number_value
@@ -37,10 +37,9 @@ from sparkhaven.ingest.values.instants import (
     is_counted,
     local_instant,
 )
-from sparkhaven.ingest.values.json_text import NoTextError, plain_text
-from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
+from sparkhaven.ingest.values.json_text import Moment, NoTextError, WireValue, plain_text
 from sparkhaven.ingest.values.typed_columns import csv_texts, null_alike, scaled_instants
-from sparkhaven.ingest.values.wire_values import Moment, WireValue
+from sparkhaven.ingest.values.typed_rows import Refusal, Value, not_utf8
 from sparkhaven.store.conversions import number_arrays
 from sparkhaven.store.conversions.conversion_table import (
     INTEGER_BITS,

@@ -20,8 +20,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from sparkhaven.ingest.formats.json.field_paths import path_of
-from sparkhaven.ingest.spec.payload_formats import ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import ProtobufSource, Target
 from sparkhaven.ingest.values.instants import UNITS_OF, count_target, is_counted
 from sparkhaven.store.conversions import conversion_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, column_rule, rule

@@ -26,8 +26,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary
-from sparkhaven.ingest.formats.confluent import message_indexes, schema_id
+from sparkhaven.ingest.formats.binary_records import NotARecordError, from_binary, message_indexes, schema_id
 from sparkhaven.ingest.formats.json.field_paths import Path, path_of
 from sparkhaven.ingest.formats.protobuf.message_type import (
     AS_TEXT,
@@ -41,13 +40,11 @@ from sparkhaven.ingest.formats.protobuf.message_type import (
     leaf_of,
     message_type,
 )
-from sparkhaven.ingest.formats.scan.scan_columns import RecordScanner, ScannerCache, WireField
-from sparkhaven.ingest.spec.payload_formats import ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.formats.scan import RecordScanner, ScannerCache, WireField
+from sparkhaven.ingest.spec import ProtobufSource, Target
 from sparkhaven.ingest.values.instants import check_instant
-from sparkhaven.ingest.values.json_text import NoTextError
-from sparkhaven.ingest.values.refusals import Refusal, Value, not_utf8
-from sparkhaven.ingest.values.wire_values import Moment, WireValue
+from sparkhaven.ingest.values.json_text import Moment, NoTextError, WireValue
+from sparkhaven.ingest.values.typed_rows import Refusal, Value, not_utf8
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.instants import NS_PER_SECOND, fraction_text
 from sparkhaven.store.native.abi import (

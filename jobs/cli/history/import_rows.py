@@ -52,7 +52,7 @@ from sparkhaven.store.types.null_char import chosen_null_char
 from sparkhaven.writers.foreign_values import AllowedConversions, lossy_columns
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.transfer.date_import import ImportOptions, ImportSource, import_dates
+from sparkhaven.writers.transfer.date_import import DateImports, ImportOptions, ImportSource
 from sparkhaven.writers.transfer.extended import follow
 from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, ignored_columns, run_reader
 from sparkhaven.writers.transfer.tree_walk import ValueTemplate
@@ -201,16 +201,8 @@ def import_rows(
         rows = _rows(job, opened, given, tuple(asked.dates) if asked.dates else None)
         executor = start_spark() if fixed is not None and not fixed.local and not run.dry_run else here
         job.roll(0)
-        results = import_dates(
-            place,
-            definition,
-            rows,
-            ImportOptions(asked.replace, options),
-            executor=executor,
-            clock=time.time,
-            dry_run=run.dry_run,
-            on_progress=cli.note,
-        )
+        imports = DateImports(place, definition, ImportOptions(asked.replace, options), executor, time.time, cli.note)
+        results = imports.planned(rows) if run.dry_run else imports.locked(rows)
 
         def more(date: DateResult) -> Mapping[str, object]:
             said = {"from": rows.name, "layout": rows.layout, "digests": dict(date.digests)}

@@ -45,7 +45,7 @@ from sparkhaven.store.types.model import DISTRIBUTIONS, TableSchema
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_pins import after_sync
 from sparkhaven.writers.merge.plan.merge_plan import MAX_SUPPLEMENTS, MergeOptions
-from sparkhaven.writers.partition_rolls import parse_share
+from sparkhaven.writers.partitions import parse_share
 
 AllowEmptyOption = Annotated[bool, typer.Option("--allow-empty", help="No error where a date has no rows.")]
 FillMissingOption = Annotated[

@@ -30,7 +30,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables
-from sparkhaven.writers.merge.location_index import IndexUpdate
+from sparkhaven.writers.merge.publish.staged_locations import IndexUpdate
 from sparkhaven.writers.transfer.locations import (
     ForeignLocations,
     LeafDifference,

@@ -16,8 +16,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.partition_rolls import RolledPartition, parse_share, roll_partitions
-from sparkhaven.writers.partitions import ensure_writable, writable_names
+from sparkhaven.writers.partitions import RolledPartition, ensure_writable, parse_share, roll_partitions, writable_names
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 

@@ -18,7 +18,7 @@ from sparkhaven.jobs.operations.rewriting import delete_rows, rewrite_dates
 from sparkhaven.store.errors import SettingsError, as_ours, counted
 from sparkhaven.writers.merge.date_result import DateResult, MergeOutcome
 from sparkhaven.writers.merge.plan.merge_plan import PARALLEL_ROWS, MergeOptions
-from sparkhaven.writers.rewrites.column_changes import ColumnChanges
+from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 
 

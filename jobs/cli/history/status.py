@@ -18,8 +18,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.merges.dropped_tables import DropPhase, TableDrop, drop_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
-from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.merge.publish.replaced_files import Replaced
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, Replaced
 from sparkhaven.writers.removal.table_removal import drop_table, due_s
 
 

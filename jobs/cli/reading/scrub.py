@@ -25,7 +25,7 @@ from typing import Annotated
 
 import typer
 
-from sparkhaven.ingest.settings.base_model import parse_size
+from sparkhaven.ingest.settings import parse_size
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, help_end, seconds_of
 from sparkhaven.readers.checks.committed import CommittedFile, check_file, committed_files

@@ -104,8 +104,8 @@ def infer(cli: CliContext, sample: SampledFeed, wished: InferredTable, written: 
     """
     from sparkhaven.ingest.inference.field_facts import identifier
     from sparkhaven.ingest.inference.proposal import propose
-    from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text
-    from sparkhaven.ingest.targets.target_columns import check_zone
+    from sparkhaven.ingest.inference.texts import SchemaWishes, schema_text
+    from sparkhaven.ingest.targets import check_zone
     from sparkhaven.jobs.settings.feed_part import feed_part
 
     fs, zone, table, blobs = Fs(), sample.zone, wished.table, wished.blobs or []
@@ -138,8 +138,8 @@ def new(
     the schema, or at --out. With --dry-run it is printed.
     """
     from sparkhaven.ingest.inference.fitting import fit_schema
-    from sparkhaven.ingest.inference.texts.stream_text import StreamWishes, stream_text
-    from sparkhaven.ingest.targets.target_columns import check_zone
+    from sparkhaven.ingest.inference.texts import StreamWishes, stream_text
+    from sparkhaven.ingest.targets import check_zone
     from sparkhaven.jobs.settings.feed_part import feed_part
     from sparkhaven.jobs.settings.stream_file import parse_stream
     from sparkhaven.jobs.settings.stream_schema import checked_schema

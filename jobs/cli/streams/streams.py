@@ -35,7 +35,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
-from sparkhaven.writers.removal.stream_removal import remove_stream
+from sparkhaven.writers.removal.table_removal import remove_stream
 
 
 def register(app: typer.Typer) -> None:

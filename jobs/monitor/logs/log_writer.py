@@ -37,8 +37,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, Maintenance, write_batch
 from sparkhaven.writers.batch.scratch import remove_stale_scratch
 from sparkhaven.writers.batch.task import Task, run_task
-from sparkhaven.writers.task.decoding import SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import SplitNotes, StreamTarget
 
 
 @dataclass(frozen=True, slots=True)

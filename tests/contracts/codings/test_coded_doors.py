@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.ingest.formats.parquet.typed_values import SourceColumn, exact_value, typed_values
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
-from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.values.typed_rows import Refusal, typed_array
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.types.model import TableSchema

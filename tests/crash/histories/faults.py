@@ -301,7 +301,7 @@ def _years_of_sixteen_bits() -> Sequence[Changed]:
 
 
 def _months_are_minutes() -> Sequence[Changed]:
-    from sparkhaven.ingest.settings.base_model import Period, parse_period
+    from sparkhaven.ingest.settings import Period, parse_period
     from sparkhaven.jobs.operations import history_dates
 
     def period(text: str) -> Period:

@@ -12,7 +12,9 @@ from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows, delete_rows
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.model_fs import Crash, KillingFs
@@ -43,7 +45,7 @@ class Night:
     def delete(self, fs: KillingFs | None = None) -> DeletedRows:
         place = TablePlace(fs or FS, self.db.layout, TABLE)
         executor = LocalExecutor(1)
-        return delete_rows(place, WHERE, None, open_log, executor=executor, clock=lambda: 1_700_000_000.0)
+        return delete_rows(DateMerges(place, MergeOptions(), executor, lambda: 1_700_000_000.0), WHERE, None, open_log)
 
     def shown(self) -> list[int | None]:
         return _sorted(open_table(self.root, str(TABLE)).to_arrow(["S"])["S"].to_pylist())

@@ -13,7 +13,7 @@ from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.merge.publish.staged_locations import taken_rows
 from tests.support.disks.contents import hidden
 from tests.support.disks.model_fs import Crash, KillingFs

@@ -31,7 +31,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import TaskResult
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.streams.stream_kit import LocalExecutor, decode, open_log, target_of
 
 TOPIC = "topic"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.values.exact_values import from_json
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import json_tokens
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.native.codings import unstorable_values
 from sparkhaven.store.native.json_lists import text_lists
 from sparkhaven.store.types.codings.decimals import FreeDecimals

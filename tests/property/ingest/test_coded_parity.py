@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.exact_values import from_json, from_text
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import csv_texts, json_tokens
-from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.ingest.values.typed_rows import Refusal, typed_array
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.scanning.lines import CODED, number, spoilt, suited
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec import CsvOptions
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import NUMBERS, QUICK, SUITED, TARGETS, TEXTS, WORDS, block_of, rejected, typed
 

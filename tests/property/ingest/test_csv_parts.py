@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec
+from sparkhaven.ingest.spec import ColumnSpec, CsvOptions
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from tests.support.ingest.ingest_cases import decode, schema, stream, values, write
 from tests.support.ingest.naive_lines import Found, csv_records

@@ -13,8 +13,7 @@ import pytest
 
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks, line_ends
 from sparkhaven.ingest.formats.csv.spans import CsvScanner, ScannedRecords
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.spec import CsvOptions, Target, TextForm
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.router import date_names
-from sparkhaven.ingest.spec.stream_spec import ValueRule
+from sparkhaven.ingest.spec import ValueRule
 
 NS = 10**9
 # before and after clocks change, at midnight and elsewhere, and at the end of a year; two of the days are the longest

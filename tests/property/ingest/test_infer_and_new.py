@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.inference.fitting import fit_schema
 from sparkhaven.ingest.inference.proposal import NULL_TEXTS, propose
-from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text
-from sparkhaven.ingest.inference.texts.stream_text import StreamWishes, stream_text
+from sparkhaven.ingest.inference.texts import SchemaWishes, StreamWishes, schema_text, stream_text
 from sparkhaven.jobs.settings.feed_part import feed_part
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.jobs.settings.stream_schema import checked_schema

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import FIELD, NUMBERS, QUICK, SUITED, TARGETS, bits, block_of, rejected, typed
 

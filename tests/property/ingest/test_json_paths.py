@@ -14,7 +14,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.json.field_paths import path_of, value_at
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.spec import BadRowBudget, Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.lines import LineBlock, line_ends
 from sparkhaven.ingest.formats.json.json_rows import UNKNOWN, Scanner
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from tests.support.guard_pages import guarded
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of

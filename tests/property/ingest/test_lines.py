@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.content.raw_file import PlannedFile, RawFile, line_pieces
+from sparkhaven.ingest.content.raw_file import PlannedFile, RawFile, line_pieces, part_lines
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.io.fs import Fs

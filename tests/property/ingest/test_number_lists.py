@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import json_tokens
-from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.ingest.values.typed_rows import Refusal, typed_array
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from tests.support.ingest.ingest_cases import target
 

@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
-from sparkhaven.ingest.formats.binary_records import RecordDecoder, RecordFormat
-from sparkhaven.ingest.formats.confluent import HEAD
+from sparkhaven.ingest.formats.binary_records import HEAD, RecordDecoder, RecordFormat
 from sparkhaven.ingest.formats.protobuf.message_type import message_type
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
-from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import AvroSource, ProtobufSource, Target
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import QUICK, rejected, typed
 

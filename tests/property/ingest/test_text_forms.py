@@ -16,13 +16,12 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
-from sparkhaven.ingest.values.date_patterns import DatePattern, date_pattern
+from sparkhaven.ingest.spec import CsvOptions, Target, TextForm
 from sparkhaven.ingest.values.exact_values import from_text
 from sparkhaven.ingest.values.instants import INSTANT_HIGH, INSTANT_LOW
-from sparkhaven.ingest.values.refusals import OutOfRange, Refusal
+from sparkhaven.ingest.values.text_forms import DatePattern, date_pattern
 from sparkhaven.ingest.values.typed_columns import csv_texts
+from sparkhaven.ingest.values.typed_rows import OutOfRange, Refusal
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 QUICK = settings(max_examples=60, deadline=None)

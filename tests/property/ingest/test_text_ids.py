@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from sparkhaven.ingest.content.lines import LineBlock, framed_block
 from sparkhaven.ingest.formats.csv.spans import CsvScanner
 from sparkhaven.ingest.formats.json.json_rows import Scanner
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextIds, TextRoom
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.formats.scan import ROOM, TextIds, TextRoom
+from sparkhaven.ingest.spec import CsvOptions, Target
 from sparkhaven.store.native.abi import ColumnLayout, SlotLayout
 from sparkhaven.store.types.model import Storage
 from tests.support.guard_pages import guarded

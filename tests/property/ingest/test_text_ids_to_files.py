@@ -18,20 +18,19 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.formats.scan.scan_columns import ROOM, TextRoom
+from sparkhaven.ingest.formats.scan import ROOM, TextRoom
 from sparkhaven.ingest.router import Routed, Router
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, ValueRule
+from sparkhaven.ingest.spec import CsvOptions, InternalRule, PartitionSpec, ValueRule
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey, TableName
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.append.column_values import column_values
+from sparkhaven.writers.append.column_files import column_values
 from sparkhaven.writers.append.worker_cache import WorkerCache
-from sparkhaven.writers.batch.combine import AttemptScratch
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.batch.scratch import AttemptScratch
+from sparkhaven.writers.task import StreamTarget
 from tests.support.ingest.ingest_cases import PLENTY, schema, target
 
 FS = Fs()

@@ -15,13 +15,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.coded_values import coded_text, coded_texts
 from sparkhaven.ingest.values.exact_values import from_json, integer_range
 from sparkhaven.ingest.values.json_text import strict_json
-from sparkhaven.ingest.values.refusals import Refusal
 from sparkhaven.ingest.values.typed_columns import compiled_values, json_tokens
-from sparkhaven.ingest.values.typed_rows import typed_array
+from sparkhaven.ingest.values.typed_rows import Refusal, typed_array
 from sparkhaven.store.types.codings.row_set import RowSets, encode_rows
 from tests.support.ingest.ingest_cases import target
 

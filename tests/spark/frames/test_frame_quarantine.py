@@ -24,7 +24,7 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.quarantine.table import Quarantine
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.spark.delta_cases import same_for_spark
@@ -129,7 +129,8 @@ def test_by_position_each_wrong_row_is_parked_once_and_its_neighbours_are_stored
         TablePlace(Fs(), layout, TABLE), [DAY], MergeOptions(), executor=executor, clock=lambda: 2e9
     ):
         assert result.error is None
-    truncate(TablePlace(Fs(), layout, TABLE), DAY, proof=prove(TablePlace(Fs(), layout, TABLE), DAY), clock=lambda: 2e9)
+    place = TablePlace(Fs(), layout, TABLE)
+    truncate(States(place), proof=prove(place, DAY), clock=lambda: 2e9)
     more = [row(count), row(count + 1, Src="b"), row(count + 2, At=AT - timedelta(days=1))]
     tight: dict[str, Any] = options | {"bad_rows": {"max_rows": 0}}
     with pytest.raises(ErrorBudgetExceeded, match="more bad rows"):

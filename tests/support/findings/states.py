@@ -35,7 +35,7 @@ from sparkhaven.store.merges.merge_run import MergePhase, Proof
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import RangeStats
-from sparkhaven.writers.merge.location_index import store_entries
+from sparkhaven.writers.merge.publish.staged_locations import store_entries
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip

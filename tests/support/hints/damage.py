@@ -15,7 +15,7 @@ from unittest.mock import patch
 from sparkhaven.store.format.column.prefix import encode_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.merge.publish.replaced_files import clean_after
+from sparkhaven.writers.merge.publish.publish_phase import clean_after
 from tests.support.commands import run
 from tests.support.disks.contents import flip
 from tests.support.hints.story import (

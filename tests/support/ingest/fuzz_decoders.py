@@ -34,20 +34,21 @@ from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, completed, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.router import Router, TableRows
+from sparkhaven.ingest.spec import (
     HEADER,
+    AvroSource,
     ColumnSpec,
+    CsvOptions,
     InternalRule,
     PartitionSpec,
+    ProtobufSource,
     StreamSpec,
     Target,
     TextForm,
     ValueRule,
 )
-from sparkhaven.ingest.table_choice import TableRows
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.delta.log import version_file
 from sparkhaven.store.delta.vectors import kept_rows
 from sparkhaven.store.errors import SparkhavenError

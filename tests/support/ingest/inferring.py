@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import SILENT
-from sparkhaven.ingest.feeds.files.discovery.listing import FeedListing
+from sparkhaven.ingest.feeds.files.listing import FeedListing
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_file
 from sparkhaven.jobs.settings.stream_schema import checked_schema

@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import NOTHING, KnownFile, PlannedFile
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.files.decode import file_blocks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
-from sparkhaven.ingest.router import Routed
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.router import Routed, TableRows
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     Clock,
     ColumnSpec,
+    CsvOptions,
+    Format,
     InternalRule,
+    MissingColumns,
     PartitionSpec,
     StreamSpec,
     Target,
     Unit,
     ValueRule,
 )
-from sparkhaven.ingest.table_choice import TableRows
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import data_type

@@ -10,7 +10,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import FramedMessages, Message
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
     InternalRule,
@@ -18,7 +18,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     StreamSpec,
     ValueRule,
 )
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.schema.document.schema_file import parse_schema
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec import CsvOptions
 
 BOM = b"\xef\xbb\xbf"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from tests.support.ingest.ingest_cases import target
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from tests.support.ingest.ingest_cases import PLENTY
 from tests.support.ingest.odd_fields import rejected, typed

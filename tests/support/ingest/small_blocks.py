@@ -26,7 +26,7 @@ def small_blocks(
     for module in ("feeds.files.formats.decoding", "feeds.files.formats.csv_files"):
         patch.setattr(f"sparkhaven.ingest.{module}.line_blocks", blocks)
     patch.setattr(PlannedFile, "chunks", lambda file, block=None: pieces(Path(file.split.path).read_bytes(), chunk))
-    patch.setattr("sparkhaven.ingest.content.file_parts.CHUNK", chunk)
+    patch.setattr("sparkhaven.ingest.content.raw_file.CHUNK", chunk)
     patch.setattr("sparkhaven.ingest.feeds.files.formats.csv_files.BLOCK", block)
     patch.setattr("sparkhaven.ingest.formats.csv.spans.MAX_RECORD", max_record)
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 
 from sparkhaven.readers import Snapshot
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import GRACE_S, clean
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run
 from tests.support.tables.intraday_rows import IntradayRows

@@ -19,11 +19,10 @@ from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.writers.quarantine.changes import created
-from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, KEY, OWNER, QuarantinedRow
-from sparkhaven.writers.quarantine.row_choice import Chosen
+from sparkhaven.writers.quarantine.row_choice import COLUMNS, KEY, OWNER, Chosen, QuarantinedRow
 from sparkhaven.writers.quarantine.table import Quarantine
 from sparkhaven.writers.spark.spark_tasks import local_uri
-from sparkhaven.writers.task.decoding import RejectedFile
+from sparkhaven.writers.task import RejectedFile
 from tests.support.streams.stream_kit import STREAM, TABLE
 
 _TYPES = {"string": "string", "int64": "bigint", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp"}

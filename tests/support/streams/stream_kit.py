@@ -29,8 +29,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchOutcome, BatchRequest, write_batch
 from sparkhaven.writers.batch.scratch import make_scratch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decoding import Decode, SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import Decode, SplitNotes, StreamTarget
 from tests.support.streams.stream_logs import open_stream_log
 
 TABLE = TableName("Test", "Event")

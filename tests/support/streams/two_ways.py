@@ -10,11 +10,17 @@ from operator import itemgetter
 from pathlib import Path
 
 from sparkhaven.ingest.feeds.base import Source
-from sparkhaven.ingest.feeds.local_trigger import AvailableNow
+from sparkhaven.ingest.feeds.spark_planning import AvailableNow
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
-from sparkhaven.writers.batch.local_stream import run_local_tables
-from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, StreamPlan, begin_run, file_of
+from sparkhaven.writers.batch.stream_batches import (
+    BatchProgress,
+    FeedTables,
+    StreamPlan,
+    begin_run,
+    file_of,
+    run_local_tables,
+)
 from tests.support.spark.feed_source import FeedSource
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, ingest, open_log, put_file, record, target_of
 

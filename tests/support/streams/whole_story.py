@@ -23,9 +23,8 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
-from sparkhaven.writers.removal.state_cache import States
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, ingest, open_log, put_file, record
 from tests.support.streams.stream_story import Groups
 
@@ -86,8 +85,8 @@ def live(fs: Fs, root: Path, batches: list[Groups], watch: Watch, *, back: bool)
     try:
         place = TablePlace(fs, layout, TABLE)
         proof, states = prove(place, DAY), States(place, pause=lambda _: None)
-        truncate(place, DAY, proof=proof, clock=lambda: 2e9, states=states)
-        delete(place, DAY, proof=proof, clock=lambda: 2e9, grace_s=0, states=states)
+        truncate(states, proof=proof, clock=lambda: 2e9)
+        delete(states, proof=proof, clock=lambda: 2e9, grace_s=0)
     except TableNotFoundError:
         assert load_stream(StreamPlace(fs, layout, TABLE, STREAM)).locations == {}  # an earlier life has removed them
 

@@ -20,7 +20,7 @@ from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.column_values import range_stats
+from sparkhaven.writers.append.column_files import range_stats
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.column_files import create_column
 

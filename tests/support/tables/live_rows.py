@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.streams.stream_logs import open_stream_log
 from tests.support.tables.intraday_rows import IntradayRows
@@ -37,9 +37,9 @@ def more(db: IntradayRows, rows: list[dict[str, Any]], number: int, source: str 
 
 
 def remove(db: IntradayRows, *, also_delete: bool = True) -> None:
-    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
+    truncate(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW)
     if also_delete:
-        delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
+        delete(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
 
 
 def compact(db: IntradayRows) -> None:

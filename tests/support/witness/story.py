@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.readers.arrow.opening import open_table
@@ -33,7 +33,7 @@ from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.quarantine.changes import follow_log
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 from tests.support.commands import run
 from tests.support.streams.stream_kit import LocalExecutor
 from tests.support.streams.stream_logs import open_stream_log

@@ -16,7 +16,7 @@ from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.schema.document.schema_file import parse_schema
-from sparkhaven.writers.transfer.export import Exported, export_path, export_tree
+from sparkhaven.writers.transfer.export import Exported, export_path, export_tree, planned_export
 from sparkhaven.writers.transfer.export_plan import ExportOptions
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE, as_table, comparable, random_row
@@ -43,7 +43,9 @@ def export(
     """Exports the table of these tests."""
     table = pinned_of(open_table(root, str(TABLE), fs=fs))
     target = export_path(fs, Layout(root), out)
-    return export_tree(fs, table, target, ExportOptions(**options), now_ms=NOW, replace_other=replace, dry_run=dry_run)
+    if dry_run:
+        return planned_export(table, target, ExportOptions(**options), replace_other=replace)
+    return export_tree(table, target, ExportOptions(**options), now_ms=NOW, replace_other=replace)
 
 
 def wanted(rows: list[tuple[str, dict[str, Any]]]) -> list[Row]:

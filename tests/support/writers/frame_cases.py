@@ -14,7 +14,7 @@ from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, parse_dedupe
-from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.date_import import DateImports, ImportOptions
 from sparkhaven.writers.transfer.frames import FrameChoice, FrameRows, run_reader
 from tests.support.writers.merge_cases import TABLE
 from tests.support.writers.merge_runs import FS
@@ -44,8 +44,8 @@ def take(
     choice = FrameChoice("the frame", "frame", dates or None, conversions, task_memory, merge.allow_empty)
     given = FrameRows(place, schema, reader.schema, run_reader(fs, reader), choice)
     chosen = ImportOptions(rewrite, merge, "rewrite or upsert")
-    results = import_dates(place, schema, given, chosen, executor=LocalExecutor(), clock=lambda: NOW_S, dry_run=dry_run)
-    done = list(results)
+    imports = DateImports(place, schema, chosen, LocalExecutor(), lambda: NOW_S)
+    done = list(imports.planned(given) if dry_run else imports.locked(given))
     for date in done:
         if date.error is not None:
             raise date.error

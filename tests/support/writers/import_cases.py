@@ -17,7 +17,7 @@ from sparkhaven.writers.foreign_values import STRICT, AllowedConversions
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import merged_schema
-from sparkhaven.writers.transfer.date_import import ImportOptions, import_dates
+from sparkhaven.writers.transfer.date_import import DateImports, ImportOptions
 from sparkhaven.writers.transfer.trees import TreeRows, find_tree
 from tests.support.writers.merge_cases import SCHEMA
 from tests.support.writers.merge_runs import FS
@@ -60,17 +60,9 @@ def bring(
     found = find_tree(fs, tree, schema, tree_layout, raw_values=raw_values)
     rows = TreeRows(fs, schema, found, dates, conversions)
     chosen = ImportOptions(**options)
-    results = list(
-        import_dates(
-            TablePlace(fs, layout, TableName(schema.namespace, schema.name)),
-            schema,
-            rows,
-            chosen,
-            executor=LocalExecutor(),
-            clock=lambda: NOW_S,
-            dry_run=dry_run,
-        )
-    )
+    place = TablePlace(fs, layout, TableName(schema.namespace, schema.name))
+    imports = DateImports(place, schema, chosen, LocalExecutor(), lambda: NOW_S)
+    results = list(imports.planned(rows) if dry_run else imports.locked(rows))
     for result in results:
         if result.error is not None:
             raise result.error

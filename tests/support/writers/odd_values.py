@@ -45,7 +45,7 @@ def make(root: Path, values: Sequence[str]) -> Path:
 def export(root: Path, out: Path, layout: TreeLayout) -> Path:
     """The tree of that table."""
     table = pinned_of(open_table(root, "N.T"))
-    export_tree(Fs(), table, export_path(Fs(), Layout(root), out), ExportOptions(layout), now_ms=1_700_000_000_000)
+    export_tree(table, export_path(Fs(), Layout(root), out), ExportOptions(layout), now_ms=1_700_000_000_000)
     return out
 
 

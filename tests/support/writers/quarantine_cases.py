@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
+from sparkhaven.ingest.spec import BadRowBudget, InternalRule, PartitionSpec, Refused, StreamSpec, ValueRule
 from sparkhaven.jobs.operations.quarantine import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
@@ -30,7 +30,7 @@ from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, Batch
 from sparkhaven.writers.quarantine.changes import follow_log, leftovers
 from sparkhaven.writers.quarantine.row_choice import Chosen
 from sparkhaven.writers.quarantine.table import THRESHOLDS, Quarantine, Thresholds
-from sparkhaven.writers.task.decoding import RejectedFile
+from sparkhaven.writers.task import RejectedFile
 from tests.support.streams.stream_kit import SCHEMA, STREAM, TABLE, LocalExecutor, Record, open_log, record, target_of
 
 DATE = "2026-11-20"

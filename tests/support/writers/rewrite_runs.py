@@ -12,8 +12,7 @@ from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import Executor, LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.rewrites.column_changes import ColumnChanges, Value
-from sparkhaven.writers.rewrites.rewrite_plan import RewritePlanner
+from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges, RewritePlanner, Value
 from tests.support.writers.merge_cases import DAY, TABLE
 from tests.support.writers.merge_runs import FS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkhaven.store.merges.validations import Validation
-from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.date_validation import RuleChoice, validate_date
 from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table
@@ -21,4 +21,4 @@ def validated(
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): as_table(rows[:7]), ("b", DAY): as_table(rows[7:])})
     merge(db.layout)
-    return db, validate_date(db.place, DAY, sizes=sizes)
+    return db, validate_date(db.place, DAY, choice=RuleChoice(sizes=sizes))

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from sparkhaven import errors
 from sparkhaven.ingest.feeds.registry import PLANNED, settings_of
-from sparkhaven.ingest.settings.base_model import SettingsModel
+from sparkhaven.ingest.settings import SettingsModel
 from sparkhaven.jobs.monitor.metrics import catalogue
 from sparkhaven.jobs.settings.stream_model import StreamModel, TablesModel
 from sparkhaven.store.types.datatypes import CODED, TYPES

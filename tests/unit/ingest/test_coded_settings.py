@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import decode, schema, stream, values, write
 

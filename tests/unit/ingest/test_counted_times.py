@@ -17,16 +17,15 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
+from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
-from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import AvroSource, ColumnSpec, ProtobufSource, TextForm
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError
 from tests.support.ingest.coded_doors import plain
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, write

@@ -25,9 +25,9 @@ from sparkhaven.ingest.bad_rows import (
 from sparkhaven.ingest.content.lines import framed_block, line_blocks
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
@@ -35,11 +35,16 @@ from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.refusals import Refusal, unexpected
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.spec import (
+    ColumnSpec,
+    CsvOptions,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.typed_rows import Refusal, TypedRows, unexpected
 from sparkhaven.store.errors import FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.rejected_rows import Reason

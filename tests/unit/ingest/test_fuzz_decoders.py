@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.values import refusals
+from sparkhaven.ingest.values import typed_rows
 from tests.support.examples import share_of
 from tests.support.ingest.fuzz_decoders import fuzzers, run
 
@@ -27,7 +27,7 @@ def test_a_sample_of_every_decoder(tmp_path: Path) -> None:
 
 
 def test_without_the_guard_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "ENVIRONMENT", (Exception,))
+    monkeypatch.setattr(typed_rows, "ENVIRONMENT", (Exception,))
     assert "ZoneInfoNotFoundError" in str(run(200, 7, ["json"])["json"].defects)
 
 

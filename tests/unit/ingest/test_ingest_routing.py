@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow, bad_row, check_budget
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
-from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.spec import BadRowBudget, Clock, ColumnSpec, InternalRule, StreamSpec, ValueRule
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded, InvalidNameError, SettingsError
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.quarantine.rejected_rows import Reason

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec
+from sparkhaven.ingest.spec import ColumnSpec
 from sparkhaven.store.errors import FeedError, SchemaMismatchError
 from sparkhaven.store.types.model import TableSchema
 from tests.support.ingest.ingest_cases import column, decode, file_id, schema, stream, values, write

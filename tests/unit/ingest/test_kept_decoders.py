@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from sparkhaven.ingest.decoder_cache import MOST, DecoderCache
+from sparkhaven.ingest.feeds.base import MOST, DecoderCache
 
 
 def test_the_same_parts_have_the_same_decoder() -> None:

@@ -10,9 +10,15 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder, header_texts, headers_of, requeue_messages
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import (
+    ColumnSpec,
+    CsvOptions,
+    InternalRule,
+    PartitionSpec,
+    StreamSpec,
+    ValueRule,
+)
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, schema

@@ -11,10 +11,10 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
+    CsvOptions,
     InternalRule,
     PartitionSpec,
     StreamSpec,

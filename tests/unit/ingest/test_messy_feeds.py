@@ -19,9 +19,16 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.encodings import ENCODINGS, from_utf8, to_utf8, utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Format, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, StreamSpec, TextForm
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import (
+    ColumnSpec,
+    CsvOptions,
+    Format,
+    InternalRule,
+    MissingColumns,
+    StreamSpec,
+    TextForm,
+)
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream
 from sparkhaven.store.errors import FeedError, SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs

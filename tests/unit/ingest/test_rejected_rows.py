@@ -26,14 +26,14 @@ from sparkhaven.ingest.bad_rows import (
     check_budget,
 )
 from sparkhaven.ingest.feeds.files.formats.parquet_files import from_row_text
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, StreamSpec
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.foreign_parquet import BATCH_ROWS
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.quarantine.rejected_rows import REJECTED, Reason, RejectedRow, decode_rejected, encode_rejected
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.quarantine.quarantine_columns import COLUMNS, QuarantinedRow
+from sparkhaven.writers.quarantine.row_choice import COLUMNS, QuarantinedRow
 from tests.support.ingest.ingest_cases import PLENTY, column, decode_split, file_id, schema, stream, target, write
 
 OVERFLOW = Refusal(Reason.OVERFLOW, "less")

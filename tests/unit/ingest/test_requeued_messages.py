@@ -15,7 +15,7 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
     InternalRule,
@@ -23,7 +23,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     StreamSpec,
     ValueRule,
 )
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.operations.quarantine import Requeued, portions, read_repairs
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.fs import Fs

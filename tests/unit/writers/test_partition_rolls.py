@@ -15,8 +15,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.plan.output_plan import coming_bytes
-from sparkhaven.writers.partition_rolls import parse_share, roll_partitions
-from sparkhaven.writers.partitions import add_partition, list_partitions, writable_names
+from sparkhaven.writers.partitions import add_partition, list_partitions, parse_share, roll_partitions, writable_names
 from tests.support.commands import run, run_json
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows

@@ -6,6 +6,10 @@
 7. *clean*: replaced and left files go. After the record: until then readers need them.
 
 All of it is idempotent, so only the last two phases are stored. Several dates share one index and one sync.
+
+Replaced generations are removed after a grace period, by the next merge or by ``clean``. A location is removed only if
+a complete merge record names it as replaced, no newer record has it among its outputs, and the grace period since then
+is over. Locations that no record names, the staging of an unfinished merge, and unreachable volumes are left alone.
 """
 
 from __future__ import annotations
@@ -16,8 +20,9 @@ from itertools import chain
 from pathlib import Path
 
 from sparkhaven.store.errors import SparkhavenError, in_phase
-from sparkhaven.store.merges.history import DateHistory, begin_publication, end_publication
-from sparkhaven.store.merges.merge_records import MergeRecord, store_records
+from sparkhaven.store.io.fs import size_below
+from sparkhaven.store.merges.history import DateHistory, begin_publication, end_publication, load_history
+from sparkhaven.store.merges.merge_records import MergeRecord, all_values, generations, lock_table, store_records
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.date_result import PhaseTimes, PhaseWatch
@@ -28,6 +33,7 @@ from sparkhaven.writers.merge.publish.staged_locations import (
     publish,
     retire,
     sweep,
+    taken_rows,
     undo_copy,
     write_index,
 )
@@ -172,3 +178,74 @@ def destinations_of(record: MergeRecord) -> list[Destination]:
 def _merge_of(history: DateHistory) -> MergeRecord:
     """The merge that is published: the last of its date."""
     return history.records[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A replaced location: its directory, its files' ``size`` in bytes, and seconds until its removal (0: now)."""
+
+    value: str
+    internal: str
+    path: Path
+    size: int
+    due_s: float
+
+
+def waiting(place: TablePlace, now_s: float) -> list[Replaced]:
+    """The replaced locations that are still on disk; ``now_s`` is seconds since the epoch."""
+    dates = (replaced_by(place, load_history(place, date), now_s) for date in all_values(place))
+    return [replaced for of_date in dates for replaced in of_date]
+
+
+def replaced_by(place: TablePlace, history: DateHistory, now_s: float) -> list[Replaced]:
+    """The replaced locations of one date that are still on disk."""
+    alive, replaced = history.alive, []
+    for record in history.complete:
+        for internal in record.replaces:
+            path = place.fs.resolve(place.partitions / internal) / record.value / place.table.table
+            if internal in alive or place.fs.stat(path) is None:
+                continue
+            due = max(0.0, record.published_ms / 1000 + GRACE_S - now_s)
+            replaced.append(Replaced(record.value, internal, path, size_below(place.fs, path), due))
+    return replaced
+
+
+def clean(
+    place: TablePlace, clock: Callable[[], float], *, dry_run: bool = False
+) -> tuple[list[Replaced], list[Replaced]]:
+    """Removes what is due; returns the removed locations (with ``dry_run`` those due) and those that still wait.
+
+    LockLostError: a merge is running.
+    """
+    if dry_run:
+        return _parted(waiting(place, clock()))
+    with lock_table(place):
+        histories = [load_history(place, value) for value in all_values(place)]
+        sweep(place.fs, [taken_rows(place)])
+        now_s, publishing = clock(), PublishPhase(place, clock)
+        due, later = _parted([item for history in histories for item in replaced_by(place, history, now_s)])
+        for history in histories:
+            if any(item.value == history.value for item in due):
+                publishing.retire_replaced(history)
+    return due, later
+
+
+def clean_after(place: TablePlace, clock: Callable[[], float], on_progress: Callable[[str], None]) -> None:
+    """Removes what is due at the end of a merge, which holds the table's lock. Errors are reported, not raised."""
+    publishing = PublishPhase(place, clock)
+    sweep(place.fs, [taken_rows(place)])  # of a merge of a frame that was killed
+    for value in all_values(place):
+        try:
+            if len(generations(place, value)) < 2:
+                continue
+            history = load_history(place, value)
+            if _parted(replaced_by(place, history, clock()))[0]:
+                publishing.retire_replaced(history)
+        except (SparkhavenError, OSError) as error:
+            again = f"`sparkhaven clean {place.table}` removes them"
+            on_progress(f"{value}: replaced locations could not be removed ({error}). {again}")
+
+
+def _parted(replaced: list[Replaced]) -> tuple[list[Replaced], list[Replaced]]:
+    due = [location for location in replaced if not location.due_s]
+    return due, [location for location in replaced if location.due_s]

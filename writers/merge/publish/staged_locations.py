@@ -1,8 +1,8 @@
-"""Publishes staged locations by one rename each, then updates the location index; undoes copies that were killed.
+"""Publishes staged locations by one rename each, then writes the location index; undoes copies that were killed.
 
 A location becomes visible complete: the topmost missing directory is renamed into place with its content. Staging lies
 outside the walked tree, on the same file system as its target. Published names are never reused, so an engine that has
-the old files open keeps them.
+the old files open keeps them. What the index is to have says ``readers.checks.history``.
 
 A copy of a date that was killed before it was verified is undone: its staged files and its record go. Such a record has
 no effect on readers. A merge that is killed there is begun again by the next one; of a copied date no later command
@@ -13,25 +13,65 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from sparkhaven.readers.checks.history import entries_of, entry_of, stored_entries
+from sparkhaven.readers.checks.history import (
+    Difference,
+    Entries,
+    differences,
+    entries_of,
+    entry_of,
+    seen_entries,
+    stored_entries,
+)
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import MergeError, TableExistsError
+from sparkhaven.store.format.index.tlmi import IndexEntry, encode_tlmi
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import PARQUET, LocationKey
 from sparkhaven.store.merges.history import DateHistory
-from sparkhaven.store.merges.merge_records import MergeRecord
+from sparkhaven.store.merges.merge_records import MergeRecord, lock_table
 from sparkhaven.store.merges.merge_run import Destination, MergePhase
 from sparkhaven.store.merges.validations import validation_path
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.seen_history import see_table
 from sparkhaven.store.scan.slices import Slice
-from sparkhaven.writers.merge.location_index import store_entries
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
+
+
+@dataclass(frozen=True, slots=True)
+class IndexUpdate:
+    """What an update has found, and whether it has ``written`` the index. ``entries``: as they are to be."""
+
+    differences: tuple[Difference, ...]
+    entries: Mapping[LocationKey, IndexEntry]
+    written: bool = False
+
+
+def store_entries(place: TablePlace, entries: Entries) -> None:
+    """Writes an index with these entries."""
+    path = place.metadata_index
+    place.fs.keep_dirs(path.parent, place.layout.root)
+    place.fs.replace(path, encode_tlmi(entries.values()))
+
+
+def update_index(place: TablePlace, *, dry_run: bool = False) -> IndexUpdate:
+    """Writes the index where it differs. LockLostError: a merge is running."""
+    if dry_run:
+        return updated_index(place, seen_entries(place), write=False)
+    with lock_table(place):
+        return updated_index(place, seen_entries(place, lossless=True), write=True)
+
+
+def updated_index(place: TablePlace, wanted: Entries, *, write: bool) -> IndexUpdate:
+    """Compares the index with the entries that it is to have; ``write``: and writes it where it differs."""
+    different = tuple(differences(place, wanted))
+    if different and write:
+        store_entries(place, wanted)
+    return IndexUpdate(different, wanted, written=bool(different) and write)
 
 
 def staged_slices(plan: MergePlan, record: MergeRecord) -> list[Slice]:

@@ -1,4 +1,4 @@
-"""Indexes of a staged location: for each grouping column, and for each ``DataIndex`` of the schema.
+"""Indexes of a staged location: for each grouping column, and for each ``DataIndex`` of the schema; written and proved.
 
 ``Index-<Cols>`` is a table of column files: the keys, ascending, null first. Keys of a grouping column have
 ``dh_begin_pos`` (inclusive) and ``dh_end_pos`` (exclusive), those of any other index ``dh_row_set``. Beside
@@ -6,11 +6,15 @@
 Deephaven's Parquet reader takes, the keys and the row set of each in row groups of as many as those of the rows.
 
 What an index over any columns stores, which rows have which keys, is found here too.
+
+A staged index is proved by the check of ``verify``, with the rows as the readers of a merge have them: those of the
+column files or, where there are none, of ``table.parquet`` as DuckDB reads it; so is the file that Deephaven's Parquet
+reader takes. Symbols are compared by their ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,15 +24,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sparkhaven.readers.checks.findings import Finding
+from sparkhaven.readers.checks.index_rows import KEYS, Blocks, index_findings, open_index, sidecar_findings
+from sparkhaven.readers.checks.index_rows import Index as IndexFile
+from sparkhaven.store.errors import CorruptFileError, ValidationFailedError
 from sparkhaven.store.format.column.codecs import encode_entries
 from sparkhaven.store.format.parquet.footer import ROW_SET_CODEC, Footer, file_schema
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.format.table.definition import SPLAYED
 from sparkhaven.store.format.table.tbl import encode_tbl
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import ROW_SET, index_of, sidecar_of
+from sparkhaven.store.layout import PARQUET, ROW_SET, index_of, sidecar_of
 from sparkhaven.store.native.rows import Bound, at_or_after, sorted_rows
-from sparkhaven.store.scan.column_file import open_column
+from sparkhaven.store.scan.column_file import ColumnFile, open_column
 from sparkhaven.store.scan.index_file import index_columns, is_contiguous, key_columns
 from sparkhaven.store.types.codings.byte_array import binary_parts
 from sparkhaven.store.types.codings.row_set import encode_sets
@@ -49,7 +57,13 @@ from sparkhaven.writers.merge.sources.sort_keys import (
     word_count,
 )
 from sparkhaven.writers.merge.write.finish import Finished, joined_runs, staged_source
-from sparkhaven.writers.merge.write.parquet_check import DEFAULT_CODEC, FileSink, parquet_writer
+from sparkhaven.writers.merge.write.parquet_check import (
+    DEFAULT_CODEC,
+    FileSink,
+    column_batches,
+    duckdb_reader,
+    parquet_writer,
+)
 from sparkhaven.writers.merge.write.row_order import to_arrow
 from sparkhaven.writers.merge.write.staging import Runs
 
@@ -57,6 +71,8 @@ BLOCK = 1 << 20
 SAMPLE = 1 << 14  # words by which keys are cut into pieces
 ROW_BYTES = 200  # of a row with a key of its own, beside its values: words, order, ranges, its set
 UTF16_ORDER = np.arange(256, dtype=np.uint64)  # the first bytes of U+E000 to U+FFFF come after those of U+10000 and up
+NO_ID = np.int32(-1)
+
 UTF16_ORDER[0xEE:0xF0] += np.uint64(10)
 
 
@@ -167,16 +183,14 @@ def key_rows(arrays: Sequence[pa.Array], columns: Sequence[Column], numbers: Pos
 
 
 def key_pieces(
-    fs: Fs, location: Path, columns: Sequence[Column], sizes: Mapping[str, int], rows: int, *, block: int, budget: int
+    opened: Sequence[ColumnFile], columns: Sequence[Column], stored: int, rows: int, *, block: int, budget: int
 ) -> Iterator[KeyRows]:
-    """The keys of a location of ``rows`` rows and where they are, key after key, in pieces.
+    """The keys of columns of a location and where they are, key after key, in pieces; ``stored``: bytes of all rows.
 
     A piece takes ``budget`` bytes at most, unless one key has more rows than that; ``block`` rows are read at once.
     """
     if not rows:  # of a date that was filled: no key
         return
-    opened = [open_column(fs, location, column, sizes, rows) for column in columns]
-    stored = sum(sizes.get(name, 0) for column in opened for name in column.column.files)
     most = max(budget // (ROW_BYTES + 3 * stored // rows), 1)
     if rows <= most:
         yield key_rows([column.read() for column in opened], columns)
@@ -302,7 +316,9 @@ def write_index(fs: Fs, task: IndexTask) -> Index:
         whole = [*groups.keys, pa.array(groups.sets(), pa.binary())] if plan.format != "deephaven" else None
     else:
         limits = {"block": plan.options.sizes.rows, "budget": plan.options.sizes.index_bytes or plan.usable()}
-        for piece in key_pieces(fs, location, columns, finished.sizes, finished.rows, **limits):
+        opened = [open_column(fs, location, column, finished.sizes, finished.rows) for column in columns]
+        stored = sum(finished.sizes.get(name, 0) for column in opened for name in column.column.files)
+        for piece in key_pieces(opened, columns, stored, finished.rows, **limits):
             table.add([*piece.keys, piece.sets()])
     written = [f"{index_of(names)}/{name}" for name in table.close(plan.schema, names, task.now_ms)]
     if plan.format != "deephaven":
@@ -364,3 +380,121 @@ def directories_of(files: tuple[str, ...]) -> Iterator[str]:
     """The directories of files below a location, each once, those inside first."""
     directories = {str(parent) for name in files for parent in Path(name).parents if str(parent) != "."}
     yield from sorted(directories, key=lambda name: (-name.count("/"), name))
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheck:
+    """A task: the index over some columns of a finished location."""
+
+    plan: MergePlan
+    finished: Finished
+    columns: tuple[str, ...]
+
+    def size(self) -> int:
+        """Bytes of rows that are read."""
+        names = [name for column in self.plan.columns if column.name in self.columns for name in column.files]
+        return sum(self.finished.sizes.get(name, 0) for name in names)
+
+
+def check_index(fs: Fs, task: IndexCheck) -> None:
+    """ValidationFailedError: the index is not that of the rows."""
+    _Check(fs, task).run()
+
+
+class _Check:
+    def __init__(self, fs: Fs, task: IndexCheck) -> None:
+        self.fs, self.plan, self.finished, self.names = fs, task.plan, task.finished, task.columns
+        self.location = task.plan.destinations[task.finished.destination].stage(task.plan.table, task.plan.value)
+        self.directory = self.location / index_of(task.columns)
+        by_name = {column.name: column for column in task.plan.columns}
+        self.columns = [by_name[name] for name in task.columns]
+
+    def run(self) -> None:
+        """In memory are four bytes a row, the index, and what a block of rows takes."""
+        try:
+            contiguous = is_contiguous(self.names, self.finished.grouped)
+            index = open_index(self.fs, self.directory, self.columns, self.names, contiguous=contiguous)
+            if len(index) != self.finished.indexes[self.names]:
+                keys = self.finished.indexes[self.names]
+                raise self._wrong("it has another number of keys", f"{keys} keys", f"{len(index)} keys")
+            self._require(index_findings(index, self.finished.rows, self._rows, _first_disorder))
+            if self.plan.format != "deephaven":
+                self._require(sidecar_findings(self._sidecar(index), index, self.finished.rows))
+        except CorruptFileError as error:
+            raise self._wrong(error.what, error.expected, error.found) from error
+
+    def _require(self, findings: Iterator[Finding]) -> None:
+        for defect in findings:
+            raise self._wrong(defect.what, defect.expected, f"{defect.found}, {defect.at}")
+
+    def _rows(self, number: int, keys: pa.Array) -> tuple[pa.Array, Blocks]:
+        column = self.columns[number]
+        if column.storage is Storage.SYMBOL and self.plan.format != "parquet":
+            return self._symbols(column, keys)
+        return keys, self._blocks(column)
+
+    def _symbols(self, column: Column, keys: pa.Array) -> tuple[pa.Array, Blocks]:
+        """The ids that the rows of each key must have, and those that they have."""
+        source = ColumnSource(self.fs, staged_source(self.plan, self.finished), column)
+        symbols = source.symbols()
+        union, (symbol_ranks, key_ranks) = ranked_symbols([symbols, keys])
+        by_rank = np.full(len(union) + 1, NO_ID, np.int32)
+        present = np.flatnonzero(symbol_ranks[:-1] != INT_NULL)
+        by_rank[symbol_ranks[present]] = present
+        by_rank[-1] = INT_NULL
+        ids = by_rank[np.where(key_ranks[:-1] == INT_NULL, len(union), key_ranks[:-1])]  # NO_ID: no row has the key
+        blocks = source.source.blocks(self.plan.options.sizes.rows)
+        return pa.array(ids), ((first, pa.array(source.entries(first, stop))) for first, stop in blocks)
+
+    def _blocks(self, column: Column) -> Iterator[tuple[int, pa.Array]]:
+        """A key column of the location, block by block, with the number of the first row."""
+        rows, most = self.finished.rows, self.plan.options.sizes.rows
+        if self.plan.format != "parquet":
+            opened = open_column(self.fs, self.location, column, self.finished.sizes, rows)
+            for first in range(0, rows, most):
+                array = opened.read(first, min(first + most, rows))
+                yield first, array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
+            return
+        first = 0
+        for batch in self._batches(self.location / PARQUET, [column], most):
+            yield first, batch.column(0).cast(column.type.arrow)
+            first += batch.num_rows
+
+    def _sidecar(self, index: IndexFile) -> IndexFile:
+        path, stored = self.location / sidecar_of(self.names), index_columns(self.columns, contiguous=False)
+        batches = list(self._batches(path, stored, KEYS))
+        kinds = (*(key.type for key in index.keys), pa.large_binary())
+        arrays = [
+            pa.concat_arrays([batch.column(number).cast(kind) for batch in batches]) if batches else pa.array([], kind)
+            for number, kind in enumerate(kinds)
+        ]
+        return IndexFile(path, index.columns, tuple(arrays[:-1]), (arrays[-1],))
+
+    def _batches(self, path: Path, columns: Sequence[Column], most: int) -> Iterator[pa.RecordBatch]:
+        """What DuckDB reads of a Parquet file."""
+        with duckdb_reader(self._wrong) as connection:
+            yield from column_batches(connection, path, columns, most)
+
+    def _wrong(self, what: str, expected: object, found: object) -> ValidationFailedError:
+        return ValidationFailedError(
+            f"staged index: {what}",
+            where=self.directory,
+            expected=expected,
+            found=found,
+            hint="merge the date again. If the error comes back, the disk or memory is faulty",
+            phase="check",
+        )
+
+
+def _first_disorder(index: IndexFile, first: int, stop: int) -> int | None:
+    """The same by words that are ordered as the keys are, all of a column at once."""
+    begin = max(first - 1, 0)
+    words = [
+        word
+        for key, column in zip(index.keys, index.columns, strict=True)
+        for word in key_words(key.slice(begin, stop - begin), column)
+    ]
+    less: npt.NDArray[np.bool_] = np.zeros(max(len(words[0]) - 1, 0), np.bool_)
+    for word in reversed(words):
+        less = (word[:-1] < word[1:]) | ((word[:-1] == word[1:]) & less)
+    return None if less.all() else begin + 1 + int(np.argmin(less))

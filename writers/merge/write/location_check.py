@@ -21,7 +21,7 @@ from sparkhaven.store.native.rows import count_ids
 from sparkhaven.store.scan.column_file import OVR, read_grouping
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column, Storage
-from sparkhaven.writers.append.column_values import range_stats
+from sparkhaven.writers.append.column_files import range_stats
 from sparkhaven.writers.merge.plan.merge_plan import MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import Digests
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource

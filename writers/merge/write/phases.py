@@ -42,8 +42,7 @@ from sparkhaven.writers.merge.plan.merge_proof import Digests, HashedColumn, as_
 from sparkhaven.writers.merge.sources.merge_source import ColumnSource
 from sparkhaven.writers.merge.write.date_survey import source_files, verify_file
 from sparkhaven.writers.merge.write.finish import Finished, size_record, staged_source
-from sparkhaven.writers.merge.write.index_check import IndexCheck, check_index
-from sparkhaven.writers.merge.write.indexes import directories_of
+from sparkhaven.writers.merge.write.indexes import IndexCheck, check_index, directories_of
 from sparkhaven.writers.merge.write.location_check import ColumnFound, ColumnTask, check_column
 from sparkhaven.writers.merge.write.staging import Run, StagedPiece, at_once, here
 from sparkhaven.writers.merge.write.work_shares import stage_date

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from sparkhaven.writers.validation.rows.cells import Cells, Mask, plain_decimal
-from sparkhaven.writers.validation.rows.date_rows import CellBlock, RowSet
+from sparkhaven.writers.validation.rows.date_rows import CellBlock, Cells, Mask, RowSet, plain_decimal
 
 Words = npt.NDArray[np.uint64]
 Lanes = tuple[Words, Words]

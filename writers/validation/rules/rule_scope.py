@@ -19,15 +19,15 @@ from sparkhaven.store.merges.validations import Evidence
 from sparkhaven.store.schema.document.validator_rules import Bound, parse_value
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import Column, ValidatorRule
-from sparkhaven.writers.validation.rows.cells import (
+from sparkhaven.writers.validation.rows.date_rows import (
     Cells,
     Mask,
     NotEvaluatedError,
+    RowSet,
     plain_decimal,
     plain_values,
     utf16_key,
 )
-from sparkhaven.writers.validation.rows.date_rows import RowSet
 
 SHOWN = 20  # values named in a message
 Number = int | float | Fraction | Decimal

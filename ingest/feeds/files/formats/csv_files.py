@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.content.file_parts import pieces
 from sparkhaven.ingest.content.lines import BLOCK, BOM, LineBlock, LineCount, line_blocks
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import PlannedFile, pieces
 from sparkhaven.ingest.feeds.base import SILENT
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     KEPT,
@@ -32,16 +31,15 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     sampled_blocks,
     text_blocks,
 )
-from sparkhaven.ingest.feeds.files.header import header_doubt, header_remark
 from sparkhaven.ingest.feeds.files.options import FilesOptions
+from sparkhaven.ingest.feeds.files.sample import header_doubt, header_remark
 from sparkhaven.ingest.formats.csv.csv_records import Header, commented, open_lines
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder, CsvRecords
 from sparkhaven.ingest.formats.csv.spans import RecordEnd
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
+from sparkhaven.ingest.spec import CsvOptions
 from sparkhaven.ingest.values.arrow_columns import Mask
-from sparkhaven.ingest.values.refusals import Value
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.values.typed_rows import TypedRows, Value
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 

@@ -9,15 +9,13 @@ from typing import Protocol
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import NOTHING, KnownFile, PlannedFile
 from sparkhaven.ingest.encodings import utf8_chunks
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile
+from sparkhaven.ingest.router import TableChoice
 from sparkhaven.ingest.sample_rows import Sample
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
-from sparkhaven.ingest.table_choice import TableChoice
-from sparkhaven.ingest.values.refusals import Value
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.values.typed_rows import TypedRows, Value
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.source_rows import SourceRows
 

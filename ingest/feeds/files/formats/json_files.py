@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
-from sparkhaven.ingest.content.file_parts import part_lines
 from sparkhaven.ingest.content.lines import BLOCK, LineBlock, LineCount
-from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.decoder_cache import SMALL_BYTES, DecoderCache
+from sparkhaven.ingest.content.raw_file import PlannedFile, part_lines
+from sparkhaven.ingest.feeds.base import SMALL_BYTES, DecoderCache
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     KEPT,
     DecodeOne,
@@ -20,13 +19,11 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     sampled_blocks,
     text_blocks,
 )
-from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.formats.json.sample import Record, fields_of, record_of
+from sparkhaven.ingest.formats.json.json_rows import JsonDecoder, Record, fields_of, record_of
+from sparkhaven.ingest.router import lines_of
 from sparkhaven.ingest.sample_rows import Sample, Unreadable
-from sparkhaven.ingest.spec.stream_spec import StreamSpec, Target
-from sparkhaven.ingest.table_choice import lines_of
-from sparkhaven.ingest.values.refusals import Value
-from sparkhaven.ingest.values.typed_rows import TypedRows
+from sparkhaven.ingest.spec import StreamSpec, Target
+from sparkhaven.ingest.values.typed_rows import TypedRows, Value
 from sparkhaven.store.epochs.state.log_values import FilePart
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 

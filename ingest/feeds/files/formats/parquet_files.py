@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, bad_row
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import NOTHING, KnownFile, PlannedFile, column_twice, no_parquet
 from sparkhaven.ingest.feeds.files.formats.decoding import (
     WITHOUT_NAME,
     DecodeOne,
@@ -22,7 +22,6 @@ from sparkhaven.ingest.feeds.files.formats.decoding import (
     name_of,
 )
 from sparkhaven.ingest.formats.json.json_rows import strict_object
-from sparkhaven.ingest.formats.parquet.known_file import NOTHING, KnownFile, column_twice, no_parquet
 from sparkhaven.ingest.formats.parquet.parquet_rows import (
     Choose,
     ParquetDecoder,
@@ -31,14 +30,13 @@ from sparkhaven.ingest.formats.parquet.parquet_rows import (
     opened,
 )
 from sparkhaven.ingest.sample_rows import Sample, TypedPart
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.targets.declared_columns import require_columns
+from sparkhaven.ingest.spec import Target
+from sparkhaven.ingest.targets import require_columns
 from sparkhaven.ingest.values.coded_values import coded_json, with_settings
 from sparkhaven.ingest.values.exact_values import from_json, from_text, is_number, number_value
 from sparkhaven.ingest.values.instants import count_target, counted_value, is_counted, settled
 from sparkhaven.ingest.values.json_text import exact_number
-from sparkhaven.ingest.values.refusals import Refusal, Value, out_of_range
-from sparkhaven.ingest.values.typed_rows import TypedRows, decoded
+from sparkhaven.ingest.values.typed_rows import Refusal, TypedRows, Value, decoded, out_of_range
 from sparkhaven.store.conversions.conversion_table import SIGNIFICANT, Group, source_of
 from sparkhaven.store.conversions.number_arrays import plain
 from sparkhaven.store.foreign_parquet import ParquetBatch

@@ -24,7 +24,7 @@ from sparkhaven.store.errors import HistoryWarning
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from tests.crash.histories.apart import Fault
 from tests.crash.histories.columns import Col, Rows, cells
 from tests.crash.histories.model import Model, Row

@@ -16,15 +16,14 @@ import pyarrow.parquet as pq
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions
+from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
-from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
-from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.feeds.frames import FrameBatch, FramesFeed, FramesOptions, fit_frame
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.epochs.state.log_values import TABLE, OffsetRange, packed
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs

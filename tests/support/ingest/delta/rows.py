@@ -9,13 +9,12 @@ from typing import Any
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, share_out
-from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner, share_out
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
     InternalRule,
+    Limit,
     PartitionSpec,
     StreamSpec,
     TextForm,

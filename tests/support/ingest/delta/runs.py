@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, share_out
-from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner, share_out
+from sparkhaven.ingest.spec import ColumnSpec, InternalRule, Limit, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import TABLE as PLACE

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.spec import Target, TextForm
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.odd_fields import TARGETS, block_of
 from tests.support.ingest.one_way import same

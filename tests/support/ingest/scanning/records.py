@@ -18,8 +18,7 @@ import numpy as np
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, framed_block, line_blocks
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target, TextForm
+from sparkhaven.ingest.spec import CsvOptions, Target, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import TARGETS, rejected, typed
 from tests.support.ingest.scanning.lines import number, spoilt, suited

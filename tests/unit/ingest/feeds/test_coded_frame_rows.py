@@ -14,9 +14,8 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame
-from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.frames import FrameBatch, FramesFeed, FramesOptions, fit_frame
+from sparkhaven.ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.errors import SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.schema.document.schema_file import parse_schema

@@ -18,15 +18,14 @@ import pytest
 from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.base import reject_late, route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner
 from sparkhaven.ingest.feeds.delta.source import path_of
 from sparkhaven.ingest.requeued_rows import decode_requeued
-from sparkhaven.ingest.spec.payload_formats import Limit
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
     InternalRule,
+    Limit,
     PartitionSpec,
     StreamSpec,
     ValueRule,

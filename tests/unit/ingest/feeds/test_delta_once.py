@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner
 from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.state.log_values import unpacked
 from sparkhaven.store.errors import PositionGapError

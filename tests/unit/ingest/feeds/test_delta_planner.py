@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import DeltaPlanner, Entry, Planned, entries_of, share_out
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner, Entry, Planned, entries_of, share_out
 from sparkhaven.ingest.feeds.delta.versions import snapshot
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.epochs.state.log_values import TABLE, packed, unpacked
 from sparkhaven.store.epochs.state.offsets import OffsetEnd
 from sparkhaven.store.errors import FeedError, PositionGapError, SettingsError, UnsupportedVersionError

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions
 from sparkhaven.ingest.feeds.delta.source import DeltaStream, VersionReader, delta_source, open_planner
 from sparkhaven.ingest.feeds.spark_planning import RangeRun
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.readers.spark.source_api import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 from sparkhaven.store.epochs.state.log_values import TABLE as PLACE
 from sparkhaven.store.epochs.state.log_values import OffsetRange, packed

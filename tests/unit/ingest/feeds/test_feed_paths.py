@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.listing import NO_FILE, NO_MATCH, SAME, UNFINISHED
+from sparkhaven.ingest.feeds.files.listing import NO_FILE, NO_MATCH, SAME, UNFINISHED
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.store.epochs.state.file_positions import FileWindow

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
+from sparkhaven.ingest.feeds.files.listing import HIDDEN, NO_FILE, OTHER, UNFINISHED
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import COUNT_AS_TAKEN, FilePlanner
-from sparkhaven.ingest.spec.payload_formats import Format
+from sparkhaven.ingest.spec import Format
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, PositionGapError, RetryableFeedError

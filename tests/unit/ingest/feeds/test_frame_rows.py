@@ -13,9 +13,8 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import route
-from sparkhaven.ingest.feeds.frames.frame_rows import FramesFeed, fit_frame, frame_columns
-from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.feeds.frames import FrameBatch, FramesFeed, FramesOptions, fit_frame, frame_columns
+from sparkhaven.ingest.spec import BadRowBudget, Clock, InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.store.errors import ErrorBudgetExceeded, SchemaMismatchError, SettingsError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey

@@ -15,12 +15,11 @@ import zstandard
 
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.content.packing import MAGIC_BYTES
-from sparkhaven.ingest.feeds.files.discovery.path_pattern import split_pattern
+from sparkhaven.ingest.feeds.files.listing import split_pattern
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.ingest.feeds.files.sample import row_bytes
-from sparkhaven.ingest.spec.payload_formats import Format, Limit
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec
+from sparkhaven.ingest.spec import ColumnSpec, Format, Limit
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError, PositionGapError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkhaven.ingest.feeds.base import Source
-from sparkhaven.ingest.feeds.local_trigger import MOST_PAUSE_S, Following
+from sparkhaven.ingest.feeds.spark_planning import MOST_PAUSE_S, Following
 from sparkhaven.readers.spark.source_api import SupportsTriggerAvailableNow
 
 Offset = dict[str, int]

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sparkhaven.ingest.feeds.files.discovery.listing import GONE, HIDDEN
+from sparkhaven.ingest.feeds.files.listing import GONE, HIDDEN
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.store.epochs.state.file_positions import FileWindow

@@ -20,10 +20,8 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, parse_avro
 from sparkhaven.ingest.formats.avro.payload_proof import check_payload, checker
-from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordDecoder
-from sparkhaven.ingest.formats.confluent import HEAD
-from sparkhaven.ingest.spec.payload_formats import AvroSource
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget, Target
+from sparkhaven.ingest.formats.binary_records import HEAD, NotARecordError, RecordDecoder
+from sparkhaven.ingest.spec import AvroSource, BadRowBudget, Target
 from sparkhaven.ingest.values.typed_rows import TypedRows
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.types.datatypes import data_type

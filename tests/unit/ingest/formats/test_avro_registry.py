@@ -19,10 +19,8 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords, Schemas
 from sparkhaven.ingest.formats.avro.registry import FORGET_SECONDS, Registry, definitions_in, whole
-from sparkhaven.ingest.formats.binary_records import NotARecordError, RecordDecoder
-from sparkhaven.ingest.formats.confluent import HEAD
-from sparkhaven.ingest.spec.payload_formats import AvroSource, MissingColumns
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.ingest.formats.binary_records import HEAD, NotARecordError, RecordDecoder
+from sparkhaven.ingest.spec import AvroSource, BadRowBudget, MissingColumns
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from tests.support.ingest.ingest_cases import target
 

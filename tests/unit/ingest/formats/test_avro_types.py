@@ -15,8 +15,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.avro.avro_records import AvroRecords
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
-from sparkhaven.ingest.spec.payload_formats import AvroSource
-from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.ingest.spec import AvroSource, TextForm
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 NEW_YORK = "America/New_York"

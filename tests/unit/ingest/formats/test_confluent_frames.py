@@ -16,10 +16,9 @@ from uuid import UUID
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.sample import sample_of
+from sparkhaven.ingest.feeds.kafka.source import sample_of
 from sparkhaven.ingest.formats.avro.avro_records import single_object_head
-from sparkhaven.ingest.spec.payload_formats import AvroSource, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
+from sparkhaven.ingest.spec import AvroSource, ColumnSpec, ProtobufSource, TextForm
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.messages import Fake, decode

@@ -16,9 +16,8 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.csv_records import Header
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec
-from sparkhaven.ingest.values.refusals import Value
+from sparkhaven.ingest.spec import ColumnSpec, CsvOptions
+from sparkhaven.ingest.values.typed_rows import Value
 from sparkhaven.store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from sparkhaven.ingest.content.lines import line_blocks
 from sparkhaven.ingest.formats.csv.spans import RecordEnd, Spans
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import InternalRule
+from sparkhaven.ingest.spec import CsvOptions, InternalRule
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values, write
 from tests.support.ingest.small_blocks import small_blocks
 

@@ -16,11 +16,10 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import LineBlock, line_blocks
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder, too_deep
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import Target
-from sparkhaven.ingest.values.date_patterns import iso_instants
+from sparkhaven.ingest.spec import CsvOptions, Target
 from sparkhaven.ingest.values.exact_values import from_text
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.text_forms import iso_instants
+from sparkhaven.ingest.values.typed_rows import Refusal
 from tests.support.ingest.ingest_cases import PLENTY, target
 
 AMONG = 300

@@ -18,10 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.raw_file import PlannedFile
-from sparkhaven.ingest.formats.parquet.known_file import KnownFile, planned_parquet
+from sparkhaven.ingest.content.raw_file import KnownFile, PlannedFile, planned_parquet
 from sparkhaven.ingest.formats.parquet.typed_values import nested_text
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec
 from sparkhaven.store.foreign_parquet import BATCH_BYTES
 from sparkhaven.store.io.fs import Fs
 from tests.support.ingest.ingest_cases import decode, file_id, schema, stream, values

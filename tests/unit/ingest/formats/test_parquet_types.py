@@ -15,13 +15,13 @@ import pytest
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.raw_file import PlannedFile
 from sparkhaven.ingest.feeds.base import route
+from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
 from sparkhaven.ingest.feeds.files.feed import FilesFeed
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.formats.parquet_files import first_rows
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, TextForm
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import ColumnSpec, StreamSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.errors import FeedError, SchemaMismatchError
 from sparkhaven.store.io.fs import Fs
 from tests.support.commands import run

@@ -19,11 +19,11 @@ from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
-from sparkhaven.ingest.spec.payload_formats import ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     InternalRule,
     PartitionSpec,
+    ProtobufSource,
     StreamSpec,
     Target,
     TextForm,

@@ -16,8 +16,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.content.lines import framed_block
 from sparkhaven.ingest.formats.binary_records import RecordDecoder
 from sparkhaven.ingest.formats.protobuf.protobuf_records import ProtobufRecords
-from sparkhaven.ingest.spec.payload_formats import ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.ingest.spec import ProtobufSource, TextForm
 from sparkhaven.store.errors import SettingsError
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.protoc import compiled, encoded_all

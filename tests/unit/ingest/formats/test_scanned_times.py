@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from tests.support.ingest.ingest_cases import PLENTY, target
 from tests.support.ingest.odd_fields import block_of
 from tests.support.ingest.one_way import Scanning, same

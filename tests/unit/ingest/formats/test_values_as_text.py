@@ -13,16 +13,15 @@ import pytest
 
 from sparkhaven.ingest.bad_rows import Rejects, as_batch
 from sparkhaven.ingest.content.lines import line_blocks
+from sparkhaven.ingest.feeds.files.decode import requeue_file_rows
 from sparkhaven.ingest.feeds.files.formats.decoding import Decoding
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.feeds.files.requeue import requeue_file_rows
 from sparkhaven.ingest.formats.binary_records import from_binary
 from sparkhaven.ingest.formats.json.json_rows import JsonDecoder
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, TextForm
-from sparkhaven.ingest.targets.target_columns import resolve_targets
-from sparkhaven.ingest.values.json_text import json_text, plain_text
-from sparkhaven.ingest.values.refusals import Refusal
-from sparkhaven.ingest.values.wire_values import Moment, WireValue
+from sparkhaven.ingest.spec import ColumnSpec, TextForm
+from sparkhaven.ingest.targets import resolve_targets
+from sparkhaven.ingest.values.json_text import Moment, WireValue, json_text, plain_text
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.instants import DAY_NS
 from tests.support.ingest.ingest_cases import PLENTY, decode, schema, stream, target, values, write
 from tests.support.ingest.messages import Fake

@@ -14,13 +14,12 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import SILENT, route
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.feeds.kafka.sample import sample_of
+from sparkhaven.ingest.feeds.kafka.source import sample_of
 from sparkhaven.ingest.inference.fitting import fit_schema
 from sparkhaven.ingest.inference.proposal import propose
-from sparkhaven.ingest.inference.texts.schema_text import SchemaWishes, schema_text
-from sparkhaven.ingest.inference.texts.stream_text import StreamWishes, stream_text
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.inference.texts import SchemaWishes, StreamWishes, schema_text, stream_text
+from sparkhaven.ingest.spec import CsvOptions
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.jobs.settings.stream_file import load_stream_file, parse_stream
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.store.io.fs import Fs

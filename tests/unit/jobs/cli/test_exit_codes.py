@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from sparkhaven.ingest.values.refusals import unexpected
+from sparkhaven.ingest.values.typed_rows import unexpected
 from sparkhaven.jobs.cli.context import CliContext, exit_code
 from sparkhaven.jobs.streams.stream_group import is_retryable
 from sparkhaven.readers.sql.scan import refusal

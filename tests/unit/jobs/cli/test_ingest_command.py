@@ -28,7 +28,7 @@ from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamTotals
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 from tests.support.commands import run, run_json
 from tests.support.ingest.stream_files import write_stream
 from tests.support.kafka.ticks import stream_file

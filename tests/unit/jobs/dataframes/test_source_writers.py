@@ -30,7 +30,7 @@ from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.spark.data_source import BOUNDS, TYPES, Write, options, rows, write
 from tests.support.spark.frames import STREAM, TABLE, epochs, numbers, rolled_back
@@ -94,7 +94,7 @@ def test_rows_for_a_truncated_date_are_stored_by_default(root: Path, late: str) 
     merger = LocalExecutor(1)
     (merged,) = merge_dates(place, ["2026-11-20"], MergeOptions(), executor=merger, clock=lambda: 0.0)
     assert merged.error is None
-    truncate(place, "2026-11-20", proof=prove(place, "2026-11-20"), clock=lambda: 0.0)
+    truncate(States(place), proof=prove(place, "2026-11-20"), clock=lambda: 0.0)
     bounds = BOUNDS.replace("}", f', "late": "{late}"}}') if late == "fail" else BOUNDS
     again = [rows(range(14, 18))], [rows(range(18, 30))]
     if late == "fail":

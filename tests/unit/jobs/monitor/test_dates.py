@@ -15,7 +15,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge import date_merges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.removal.removal_proof import prove
 from tests.support.commands import run, run_json
 from tests.support.disks.contents import flip

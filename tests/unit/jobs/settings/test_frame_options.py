@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import Clock, InternalRule, ValueRule
+from sparkhaven.ingest.spec import Clock, InternalRule, ValueRule
 from sparkhaven.jobs.dataframes.frame_writer import deephaven_writer
 from sparkhaven.jobs.settings.frame_options import FrameOptions, frame_options
 from sparkhaven.store.errors import InvalidNameError, SettingsError

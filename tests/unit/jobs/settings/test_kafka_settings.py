@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkhaven.ingest.feeds.kafka.options import ClientSettings, KafkaOptions, Start
-from sparkhaven.ingest.spec.payload_formats import AvroSource, CsvOptions, Limit, ProtobufSource
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
+from sparkhaven.ingest.spec import AvroSource, ColumnSpec, CsvOptions, Limit, ProtobufSource, StreamSpec
 from sparkhaven.jobs.settings.stream_file import parse_stream
 from sparkhaven.jobs.settings.stream_schema import checked_schema
 from sparkhaven.store.errors import SettingsError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import InternalRule, ValueRule
+from sparkhaven.ingest.spec import InternalRule, ValueRule
 from sparkhaven.jobs.settings.source_options import WriteOptions, write_options
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.writers.spark.frame_task import PositionColumns

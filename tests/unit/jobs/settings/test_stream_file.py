@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Limit
-from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec, InternalRule, ValueRule
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions
+from sparkhaven.ingest.spec import Clock, ColumnSpec, CsvOptions, InternalRule, Limit, ValueRule
 from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.store.errors import InvalidNameError, SettingsError
 from sparkhaven.store.io.fs import Fs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import TableRoute, TableRoutes
+from sparkhaven.ingest.spec import TableRoute, TableRoutes
 from sparkhaven.jobs.settings.stream_file import StreamSettings, parse_stream, parse_tables
 from sparkhaven.store.errors import SettingsError
 

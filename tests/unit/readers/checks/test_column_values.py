@@ -17,7 +17,7 @@ from sparkhaven.store.format.index.grouping import GroupRanges
 from sparkhaven.store.types.committed_columns import RangeStats
 from sparkhaven.store.types.datatypes import BY_NAME
 from sparkhaven.store.types.model import Column, Kind, Storage
-from sparkhaven.writers.append.column_values import range_stats
+from sparkhaven.writers.append.column_files import range_stats
 
 NAN = math.nan
 VALUES: dict[str, pa.Array] = {

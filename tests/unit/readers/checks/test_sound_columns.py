@@ -26,7 +26,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.native.checked_columns import BLOCK
 from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.model import Column
-from sparkhaven.writers.append.column_values import range_stats
+from sparkhaven.writers.append.column_files import range_stats
 from tests.support.tables.intraday_rows import IntradayRows
 
 SCHEMA = b"""<Table namespace="NS" name="T" storageType="NestedPartitionedOnDisk">

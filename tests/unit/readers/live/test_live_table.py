@@ -14,7 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.tables.live_rows import NOW, SMALL, expected, more, remove, rows_of, small
@@ -70,7 +70,7 @@ def test_an_attached_table_goes_through_a_whole_day(tmp_path: Path, format_: str
 
     remove(db, also_delete=False)
     engine.look()
-    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
+    delete(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     engine.look()
     assert attached.errors == []
     assert rows_of(attached) == expected(rows)  # columns that nobody had read before, too
@@ -191,7 +191,7 @@ def test_memory_of_small_files_is_bounded_unless_they_are_gone(tmp_path: Path) -
     merge(db.layout)
     remove(db, also_delete=False)
     table.advance()
-    delete(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
+    delete(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW + 4000)
     for _ in range(2):
         assert [table.values(place, name, 0, 5, 5).to_pylist() for name in ("L", "Sym")] == found[:2]
 

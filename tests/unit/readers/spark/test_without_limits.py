@@ -10,7 +10,7 @@ import pytest
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesStream, files_source
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.spark.batch import PlannedBatches, WholeBatches, planned_source
 from sparkhaven.readers.spark.options import ReadOptions

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadMaxFiles
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesReader, FilesStream
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scratch.batch_plan import leave_plan, planned_rows

@@ -26,10 +26,10 @@ from sparkhaven.store.types.committed_columns import FileState, RangeStats
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.append.append import LocationAppender
-from sparkhaven.writers.append.column_values import column_values, range_stats
+from sparkhaven.writers.append.column_files import column_values, range_stats
 from sparkhaven.writers.append.worker_cache import SymbolCache, SymbolKey, WorkerCache
 from sparkhaven.writers.batch.task import bytes_of
-from sparkhaven.writers.task.decoding import LateRows, SplitNotes
+from sparkhaven.writers.task import LateRows, SplitNotes
 from tests.support.streams.locations import A
 from tests.support.streams.stream_kit import (
     COLUMNS,

@@ -22,8 +22,7 @@ from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.task import Task, TaskResult, run_task
-from sparkhaven.writers.task.decoding import SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import SplitNotes, StreamTarget
 from tests.support.streams.stream_kit import (
     LocalExecutor,
     Record,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget
+from sparkhaven.ingest.spec import BadRowBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded, FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.writers.batch.rejects import reject_late
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.streams.stream_kit import numbers, open_log, put_file, record, scratch_left
 from tests.support.writers.quarantine_cases import DATE, Shelf, bad, spec, take, truncate
 

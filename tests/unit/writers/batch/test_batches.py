@@ -35,7 +35,7 @@ from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
 from sparkhaven.writers.spark.stream_query import Batches, run_stream_of_tables
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.disks.model_fs import FaultFs
 from tests.support.streams.locations import A, B
 from tests.support.streams.stream_kit import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from sparkhaven.ingest.bad_rows import BadRow
-from sparkhaven.ingest.spec.stream_spec import BadRowBudget
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.spec import BadRowBudget
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.store.errors import ErrorBudgetExceeded
 from sparkhaven.store.quarantine.rejected_rows import Reason
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 
 
 class Stream:

@@ -12,14 +12,13 @@ import pytest
 from sparkhaven.ingest.bad_rows import NAMED, Rejects
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.formats.csv.csv_rows import CsvDecoder
-from sparkhaven.ingest.spec.payload_formats import CsvOptions
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec
-from sparkhaven.ingest.targets.declared_columns import near_name, require_columns
+from sparkhaven.ingest.spec import ColumnSpec, CsvOptions, StreamSpec
+from sparkhaven.ingest.targets import near_name, require_columns
 from sparkhaven.jobs.streams.stream_run import DataWarnings
 from sparkhaven.store.epochs.state.log_values import MAX_IGNORED, ignored_in
 from sparkhaven.store.errors import FeedError, SettingsError
 from sparkhaven.writers.batch.commit import BatchOutcome
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, target, values, write
 
 TABLE = schema(price="double", size="int")

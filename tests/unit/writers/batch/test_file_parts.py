@@ -13,16 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.ingest.content.file_parts import is_cuttable, part_lines
-from sparkhaven.ingest.content.raw_file import PlannedFile
+from sparkhaven.ingest.content.raw_file import PlannedFile, is_cuttable, part_lines
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.payload_formats import Format
-from sparkhaven.ingest.spec.stream_spec import Clock, ColumnSpec
+from sparkhaven.ingest.spec import Clock, ColumnSpec, Format
 from sparkhaven.store.epochs.state.file_positions import FileWindow, Resolution
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart, Split
 from sparkhaven.store.errors import EpochConflictError, PositionGapError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.writers.batch.combine import by_position, classified, split_order
+from sparkhaven.writers.batch.collect import by_position, classified, split_order
 from tests.support.ingest.ingest_cases import PLENTY, decode, file_id, schema, stream, values, write
 from tests.support.streams.stream_kit import open_log, put_file, record, tree_bytes
 from tests.support.writers.quarantine_cases import Shelf, bad, spec, take

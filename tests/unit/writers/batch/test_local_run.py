@@ -20,9 +20,15 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.places import StreamPlace
 from sparkhaven.store.quarantine.rejected_rows import REJECTED
-from sparkhaven.writers.batch.local_stream import run_local_tables
-from sparkhaven.writers.batch.stream_batches import BatchProgress, FeedTables, Row, StreamPlan, StreamTotals
-from sparkhaven.writers.task.decoding import RejectedFile, SplitNotes
+from sparkhaven.writers.batch.stream_batches import (
+    BatchProgress,
+    FeedTables,
+    Row,
+    StreamPlan,
+    StreamTotals,
+    run_local_tables,
+)
+from sparkhaven.writers.task import RejectedFile, SplitNotes
 from tests.support.streams.stream_kit import (
     STREAM,
     TABLE,

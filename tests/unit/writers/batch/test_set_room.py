@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.operations.quarantine import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
@@ -28,12 +28,11 @@ from sparkhaven.store.quarantine.rejected_rows import REJECTED
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.writers.append.location_room import rows_without_room
+from sparkhaven.writers.append.append import rows_without_room
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchOutcome, BatchRequest, write_batch
-from sparkhaven.writers.batch.rows_without_room import LeftOut
-from sparkhaven.writers.task.decoding import SplitNotes
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.batch.rejects import LeftOut
+from sparkhaven.writers.task import SplitNotes, StreamTarget
 from tests.support.streams.stream_kit import STREAM, TABLE, LocalExecutor, open_log, put_file, scratch_left
 from tests.support.writers.quarantine_cases import DATE, PLENTY, Shelf, pending, quarantine_at
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.feeds.files.options import FilesOptions
-from sparkhaven.ingest.spec.stream_spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
+from sparkhaven.ingest.spec import InternalRule, PartitionSpec, StreamSpec, ValueRule
 from sparkhaven.jobs.operations.quarantine import Requeued, RequeueWriter
 from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
@@ -31,7 +31,7 @@ from sparkhaven.store.types.model import WIDER, Column, Kind, Storage, TableSche
 from sparkhaven.writers.append.append import LocationAppender
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import AddToQuarantine, BatchRequest, write_batch
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 from tests.support.streams.stream_kit import STREAM, TABLE, LocalExecutor, open_log, put_file
 from tests.support.writers.quarantine_cases import DATE, PLENTY, pending, quarantine_at
 

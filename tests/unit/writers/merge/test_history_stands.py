@@ -28,7 +28,7 @@ from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.merge.publish import staged_locations
 from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
 from tests.support.disks.model_fs import Crash, KillingFs, QuickFs
 from tests.support.tables.intraday_rows import IntradayRows
@@ -53,9 +53,9 @@ def commit(db: IntradayRows, **sources: int) -> int:
 
 def remove(db: IntradayRows, *, files: bool) -> None:
     proof = prove(db.place, DAY)
-    truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
+    truncate(States(db.place), proof=proof, clock=lambda: NOW)
     if files:
-        delete(db.place, DAY, proof=proof, clock=lambda: NOW + 4000)
+        delete(States(db.place), proof=proof, clock=lambda: NOW + 4000)
 
 
 def count(db: IntradayRows) -> int:
@@ -139,7 +139,7 @@ def test_rows_that_a_power_cut_could_bring_again_are_not_truncated(tmp_path: Pat
     db.commit({("a", DAY): rows(0)})  # no new row, but a new epoch of the location
     proof = prove(db.place, DAY)
     with pytest.raises(ValidationFailedError, match="not synced yet"):
-        truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
+        truncate(States(db.place), proof=proof, clock=lambda: NOW)
     db.log.sync_now()
     remove(db, files=False)
     assert count(db) == 5

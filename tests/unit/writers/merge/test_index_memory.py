@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from sparkhaven.store.format.table import table_size
+from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.datatypes import data_type
 from sparkhaven.store.types.model import Column, Kind, Storage
 from sparkhaven.writers.merge.sources.merge_source import BlockSizes
@@ -83,7 +84,8 @@ def test_a_piece_takes_no_more_than_its_memory(tmp_path: Path, column: Column) -
     for budget in (1 << 20, 1 << 40):
         tracemalloc.start()
         first = 0
-        for piece in key_pieces(FS, tmp_path, [column], sizes, ROWS, block=1 << 11, budget=budget):
+        opened, stored = [open_column(FS, tmp_path, column, sizes, ROWS)], sum(sizes.values())
+        for piece in key_pieces(opened, [column], stored, ROWS, block=1 << 11, budget=budget):
             assert piece.keys[0].to_pylist() == [*range(first, first + len(piece.sets()))]
             first += len(piece.starts)
         peaks[budget] = tracemalloc.get_traced_memory()[1]

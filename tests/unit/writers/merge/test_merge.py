@@ -15,7 +15,7 @@ from sparkhaven.store.format.table import table_size
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import lock_table, newest, store_record
 from sparkhaven.store.scan.column_file import read_grouping
-from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_merges import DateMerges, merge_dates
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.sources.merge_source import BlockSizes
@@ -186,7 +186,7 @@ def test_empty_dates_and_dry_run(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="no committed rows"):
         merge(db.layout, "2024-01-01")
     assert merge(db.layout, "2024-01-01", allow_empty=True)[0].outcome == "empty"
-    (planned,) = merge_dates(db.place, [DAY], MergeOptions(), executor=LocalExecutor(), clock=lambda: 0.0, dry_run=True)
+    (planned,) = DateMerges(db.place, MergeOptions(), LocalExecutor(), lambda: 0.0).planned([DAY])
     assert (planned.outcome, planned.rows_in) == ("planned", 30)
     assert [name for name, _ in planned.destinations] == ["0", "1"]
     assert newest(db.place, DAY, complete=False) is None

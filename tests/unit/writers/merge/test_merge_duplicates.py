@@ -16,7 +16,7 @@ from sparkhaven.store.merges.merge_records import decode_record, encode_record, 
 from sparkhaven.store.merges.merge_run import LeftOut
 from sparkhaven.store.types.model import DedupeRule
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.writers.merge.date_merges import merge_dates
+from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import MergeOutcome
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan import date_plan as duplicates
@@ -201,7 +201,7 @@ def test_a_dry_run_counts_what_would_be_left_out(tmp_path: Path) -> None:
     rule = DedupeRule(("L",))
     kept, identical = plainly(rows, rule)
     options, executor = MergeOptions(dedupe=rule), LocalExecutor(1)
-    (result,) = merge_dates(db.place, [DAY], options, executor=executor, clock=lambda: 0.0, dry_run=True)
+    (result,) = DateMerges(db.place, options, executor, lambda: 0.0).planned([DAY])
     assert (result.rows_in, result.left_out, result.identical) == (len(rows), len(rows) - len(kept), identical)
     assert newest(db.place, DAY) is None
 

@@ -18,7 +18,7 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import column_header, read_grouping
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE
@@ -164,7 +164,7 @@ def test_lost_schemas_leave_a_table_that_is_reported(tmp_path: Path) -> None:
 def test_a_lost_merge_record_of_a_truncated_date(tmp_path: Path, lost: str) -> None:
     db, _ = make(tmp_path, 12)
     merge(db.layout)
-    truncate(db.place, DAY, proof=prove(db.place, DAY), clock=lambda: NOW)
+    truncate(States(db.place), proof=prove(db.place, DAY), clock=lambda: NOW)
     assert open_table(db.root, str(TABLE)).count() == 12
     directory = db.layout.merges(TABLE) / DAY
     for path in directory.iterdir():

@@ -14,7 +14,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import truncate
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import flip
@@ -38,9 +38,8 @@ def validate(layout: Layout) -> object:
 
 
 def remove(layout: Layout) -> object:
-    return truncate(
-        TablePlace(FS, layout, TABLE), DAY, proof=prove(TablePlace(FS, layout, TABLE), DAY), clock=lambda: NOW
-    )
+    place = TablePlace(FS, layout, TABLE)
+    return truncate(States(place), proof=prove(place, DAY), clock=lambda: NOW)
 
 
 def location(layout: Layout, tier: str) -> Path:
@@ -80,7 +79,7 @@ def test_intraday_is_kept_while_its_files_are_not_those_that_were_merged(tmp_pat
     proof = prove(db.place, DAY)
     other_id(location(db.layout, "intraday") / "I.dat")
     with pytest.raises(CorruptFileError, match="says that it belongs to another column"):
-        truncate(db.place, DAY, proof=proof, clock=lambda: NOW)
+        truncate(States(db.place), proof=proof, clock=lambda: NOW)
     other_id(location(db.layout, "intraday") / "I.dat")
     assert open_table(db.root, str(TABLE)).count(tier="intraday") == len(rows)
 

@@ -44,9 +44,9 @@ from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor as MergeExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import Removed, delete, truncate
-from sparkhaven.writers.task.target import StreamTarget
+from sparkhaven.writers.task import StreamTarget
 from tests.support.disks.model_fs import Crash, CrashingFs
 from tests.support.examples import some_of
 from tests.support.streams.stream_kit import (
@@ -104,7 +104,7 @@ def remove(root: Path) -> None:
     """Merges and truncates the date."""
     place = place_of(Fs(), root)
     merge(Fs(), root)
-    truncate(place, DAY, proof=prove(place, DAY), clock=lambda: NOW)
+    truncate(States(place), proof=prove(place, DAY), clock=lambda: NOW)
 
 
 def arrive(fs: Fs, root: Path, batches: list[Groups]) -> None:
@@ -123,8 +123,8 @@ def night(fs: Fs, root: Path) -> Removed:
     merge(fs, root)
     place, now = place_of(fs, root), NOW + 2 * HOUR
     proof = prove(place, DAY)
-    truncate(place, DAY, proof=proof, clock=lambda: now)
-    return delete(place, DAY, proof=proof, clock=lambda: now + HOUR)
+    truncate(States(place), proof=proof, clock=lambda: now)
+    return delete(States(place), proof=proof, clock=lambda: now + HOUR)
 
 
 def merge(fs: Fs, root: Path, **options: int) -> DateResult:
@@ -233,7 +233,7 @@ def test_a_date_that_is_truncated_meanwhile_takes_the_rows_too(tmp_path: Path, a
             def step(self, name: str) -> None:
                 if name == at and not self.done:
                     self.done = True
-                    truncate(place_of(FS, root), DAY, proof=prove(place_of(FS, root), DAY), clock=lambda: NOW)
+                    truncate(States(place_of(FS, root)), proof=prove(place_of(FS, root), DAY), clock=lambda: NOW)
 
         outcome = take(Meanwhile(), root, log, batches[2], 2)
         assert (outcome.rows, outcome.rejected, outcome.counts) == (8, 0, {"locations_reopened": reopened})
@@ -249,18 +249,18 @@ def test_a_delete_leaves_rows_that_came_since_and_waits_for_readers_of_the_other
     proof = prove(place, DAY)
     for dry_run in (True, False):
         with pytest.raises(TooEarlyError, match="readers may still use"):
-            delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR - 1, dry_run=dry_run)
+            delete(States(place), proof=proof, clock=lambda: NOW + HOUR - 1, dry_run=dry_run)
     assert moved_aside(root) == ["a", "b"]
-    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="a")
+    done = delete(States(place), proof=proof, clock=lambda: NOW + HOUR, source="a")
     assert (done.locations, done.since) == ((), (("feed", "a", 12),))
     assert moved_aside(root) == ["b"]
-    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="c")
+    done = delete(States(place), proof=proof, clock=lambda: NOW + HOUR, source="c")
     assert (done.locations, done.since, moved_aside(root)) == ((), (("feed", "c", 4),), ["b"])
-    done = delete(place, DAY, proof=proof, clock=lambda: NOW + HOUR, source="b")
+    done = delete(States(place), proof=proof, clock=lambda: NOW + HOUR, source="b")
     assert (done.locations, done.since, moved_aside(root)) == ((), (("feed", "b", 8),), [])
     merge(FS, root)
     with pytest.raises(ValidationFailedError, match="is not truncated"):
-        delete(place, DAY, proof=prove(place, DAY), clock=lambda: NOW + HOUR)
+        delete(States(place), proof=prove(place, DAY), clock=lambda: NOW + HOUR)
     assert seen(root) == [*range(ROWS)]
 
 
@@ -280,7 +280,7 @@ def test_who_has_opened_the_table_before_goes_on_reading_its_snapshot(tmp_path: 
     for name in (first, *reads):
         assert sorted(reads[name]()) == [*range(MERGED)], name
     proof = prove(place_of(FS, root), DAY)
-    delete(place_of(FS, root), DAY, proof=proof, clock=lambda: NOW + HOUR)
+    delete(States(place_of(FS, root)), proof=proof, clock=lambda: NOW + HOUR)
     for name in (first, *reads):
         with pytest.raises(SnapshotMovedError, match="deleted from intraday since"):
             reads[name]()
@@ -304,7 +304,7 @@ def test_rows_that_came_after_a_delete_was_killed_do_not_pass_for_the_old_ones(t
     with open_log(FS, root) as log:
         fs = CrashingFs(crash_at="delete-rename:after")
         with pytest.raises(Crash):
-            delete(place_of(fs, root), DAY, proof=prove(place_of(FS, root), DAY), clock=lambda: NOW + HOUR)
+            delete(States(place_of(fs, root)), proof=prove(place_of(FS, root), DAY), clock=lambda: NOW + HOUR)
         with pytest.raises(EpochConflictError, match="the location was truncated"):
             take(FS, root, log, batches[1], 1)
     arrive(FS, root, batches)

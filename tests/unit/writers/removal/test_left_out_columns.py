@@ -17,7 +17,9 @@ from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import Consent
 from sparkhaven.store.types.model import DedupeRule
+from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
+from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.rewrites.row_deletion import delete_rows
 from sparkhaven.writers.validation.date_validation import validate_date
@@ -54,7 +56,8 @@ class Table:
 
     def delete(self) -> None:
         self.db.log.close()
-        done = delete_rows(self.db.place, "Flag", [DAY], open_log, executor=LocalExecutor(1), clock=lambda: 0.0)
+        merges = DateMerges(self.db.place, MergeOptions(), LocalExecutor(1), lambda: 0.0)
+        done = delete_rows(merges, "Flag", [DAY], open_log)
         assert done.rows and not done.failed
         self.db.log = self.db.open()
 

@@ -17,7 +17,7 @@ from sparkhaven.store.epochs.recovery.removed_stream import files_of_stream
 from sparkhaven.store.errors import PositionGapError, SnapshotMovedError, TableNotFoundError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import StreamPlace, TablePlace
-from sparkhaven.writers.removal.stream_removal import remove_stream
+from sparkhaven.writers.removal.table_removal import remove_stream
 from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.examples import some_of
 from tests.support.streams.stream_logs import open_stream_log

@@ -20,13 +20,14 @@ from sparkhaven.store.errors import (
     ValidationFailedError,
 )
 from sparkhaven.store.format.table import table_size
-from sparkhaven.store.layout import LocationKey
+from sparkhaven.store.layout import LocationKey, TableName
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import Validation, load_validation, validation_path
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.store.schema.deployed.schema_changes import ACCEPTED
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import RemovalProof, prove
+from sparkhaven.writers.removal.removal_proof import RemovalProof, States, prove
 from sparkhaven.writers.removal.row_removal import truncate
 from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
@@ -100,10 +101,14 @@ def test_nothing_goes_without_proof(tmp_path: Path) -> None:
     with pytest.raises(ValidationFailedError, match="was not made by"):
         RemovalProof(TABLE, record, Validation(str(TABLE), DAY, 1, 60, ()), seal=None)
     for wrong in (None, record, "yes"):
-        with pytest.raises(ValidationFailedError, match="proof of this date"):
-            truncate(db.place, DAY, proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
-    with pytest.raises(ValidationFailedError, match="proof of this date"):
-        truncate(db.place, "2024-03-06", proof=prove(db.place, DAY), clock=lambda: NOW)
+        with pytest.raises(ValidationFailedError, match="proof of a date"):
+            truncate(States(db.place), proof=wrong, clock=lambda: NOW)  # type: ignore[arg-type]
+    with pytest.raises(ValidationFailedError, match="proof of a date"):
+        truncate(
+            States(TablePlace(FS, db.layout, TableName(TABLE.namespace, "Other"))),
+            proof=prove(db.place, DAY),
+            clock=lambda: NOW,
+        )
     assert state_of(db) == {A: (20, False), B: (40, False)}
 
 

@@ -23,9 +23,9 @@ from sparkhaven.store.schema.deployed.deploy import deploy
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import BatchRequest, write_batch
 from sparkhaven.writers.partitions import add_partition
-from sparkhaven.writers.removal.removal_proof import prove
+from sparkhaven.writers.removal.removal_proof import States, prove
 from sparkhaven.writers.removal.row_removal import delete, truncate
-from sparkhaven.writers.task.decoding import LateRows, SplitNotes
+from sparkhaven.writers.task import LateRows, SplitNotes
 from tests.support.streams.stream_kit import (
     SCHEMA,
     TABLE,
@@ -61,9 +61,9 @@ def remove(root: Path, *, phases: int = 1) -> None:
     """What maintenance does with a merged date, with its proof."""
     layout = Layout(root)
     proof = prove(TablePlace(FS, layout, TABLE), DAY)
-    truncate(TablePlace(FS, layout, TABLE), DAY, proof=proof, clock=lambda: 2e9)
+    truncate(States(TablePlace(FS, layout, TABLE)), proof=proof, clock=lambda: 2e9)
     if phases == 2:
-        delete(TablePlace(FS, layout, TABLE), DAY, proof=proof, clock=lambda: 2e9, grace_s=0)
+        delete(States(TablePlace(FS, layout, TABLE)), proof=proof, clock=lambda: 2e9, grace_s=0)
 
 
 def intraday(root: Path) -> list[int]:

@@ -14,8 +14,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.merge.plan.merge_pins import Pins
 from sparkhaven.writers.removal.history_removal import RemovedDate, truncate_and_delete
-from sparkhaven.writers.removal.removal_proof import prove
-from sparkhaven.writers.removal.state_cache import States
+from sparkhaven.writers.removal.removal_proof import States, prove
 from tests.support.disks.model_fs import Crash, KillingFs
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, TABLE, as_table
@@ -34,12 +33,10 @@ def remove(
     proof = prove(place, DAY, pins=pins, dry_run=dry_run)
     options = {"grace_s": grace_s, "dry_run": dry_run}
     return truncate_and_delete(
-        place,
-        DAY,
+        states,
         proof=proof,
         clock=lambda: now,
         pins=pins,
-        states=states,
         **options,  # type: ignore[arg-type]
     )
 

@@ -14,7 +14,7 @@ from sparkhaven.readers.checks.verify import verify
 from sparkhaven.store.errors import HistoryWarning, RetryableStorageError
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
 from sparkhaven.writers.validation.date_validation import validate_date

@@ -31,7 +31,7 @@ from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.date_plan import PlannedMerge
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.rewrites.row_deletion import DeletionPlanner
 from tests.support.commands import run, run_json

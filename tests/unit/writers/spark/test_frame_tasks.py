@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkhaven.ingest.bad_rows import as_batch, bad_row
-from sparkhaven.ingest.values.refusals import Refusal
+from sparkhaven.ingest.values.typed_rows import Refusal
 from sparkhaven.store.epochs.state.log_values import OffsetRange
 from sparkhaven.store.errors import PositionGapError
 from sparkhaven.store.io.fs import Fs
@@ -32,7 +32,7 @@ from sparkhaven.writers.spark.frame_task import (
     spans,
 )
 from sparkhaven.writers.spark.frame_writes import joined
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.streams.stream_kit import SCHEMA, open_log, record, target_of
 
 FS = Fs()

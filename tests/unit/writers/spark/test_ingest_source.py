@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from sparkhaven.ingest.content.file_parts import MIN_PART
+from sparkhaven.ingest.content.raw_file import MIN_PART
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import (
     FILE_COST,
@@ -21,12 +21,12 @@ from sparkhaven.ingest.feeds.files.source import (
     FilesStream,
     group_files,
 )
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.epochs.state.log_values import FileId, FilePart
 from sparkhaven.store.errors import PositionGapError, carried_error
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.writers.batch.combine import by_position
+from sparkhaven.writers.batch.collect import by_position
 from sparkhaven.writers.batch.stream_batches import file_of
 from tests.support.ingest.ingest_cases import file_id
 

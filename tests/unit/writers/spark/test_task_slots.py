@@ -12,9 +12,8 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from sparkhaven.ingest.content.file_parts import SMALL_BATCH
-from sparkhaven.ingest.feeds.delta.options import DeltaOptions
-from sparkhaven.ingest.feeds.delta.planner import Entry, Planned
+from sparkhaven.ingest.content.raw_file import SMALL_BATCH
+from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, Entry, Planned
 from sparkhaven.ingest.feeds.delta.source import VersionReader
 from sparkhaven.ingest.feeds.delta.versions import AddedFile
 from sparkhaven.ingest.feeds.files.options import FilesOptions
@@ -24,16 +23,15 @@ from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from sparkhaven.ingest.feeds.kafka.source import TopicReader
 from sparkhaven.ingest.feeds.spark_planning import FeedStream
-from sparkhaven.ingest.spec.payload_formats import Limit
+from sparkhaven.ingest.spec import Limit
 from sparkhaven.store.epochs.state.log_values import packed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.scratch.batch_plan import note_tasks, noted_tasks
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
-from sparkhaven.writers.spark.merge_executor import SparkExecutor
 from sparkhaven.writers.spark.spark_tasks import SlotNotes, TaskSlots, is_local, slots_of
 from sparkhaven.writers.spark.stream_query import Batches
-from sparkhaven.writers.spark.workers import check_workers
+from sparkhaven.writers.spark.workers import SparkExecutor, check_workers
 from tests.support.streams.stream_kit import STREAM, TABLE, decode, numbers, open_log, put_file, record, target_of
 
 FS = Fs()

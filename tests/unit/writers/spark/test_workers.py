@@ -28,7 +28,7 @@ from sparkhaven.writers.spark.workers import (
     installed,
     require_capable,
 )
-from sparkhaven.writers.task.decoding import SplitNotes
+from sparkhaven.writers.task import SplitNotes
 from tests.support.streams.stream_kit import open_log, put_file, record, target_of
 
 FS = Fs()

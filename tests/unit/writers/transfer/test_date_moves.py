@@ -22,7 +22,7 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import generations
 from sparkhaven.store.merges.validations import binding, load_validation, store_validation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.merge.write.phases import Failure
 from sparkhaven.writers.removal.history_removal import drop_history
 from sparkhaven.writers.transfer.date_copies import DateCopies, move_dates

@@ -25,7 +25,7 @@ from sparkhaven.store.format.manifest import DETACHED, Manifest, encode, load
 from sparkhaven.store.merges.merge_records import decode_record, encode_record, generations
 from sparkhaven.store.merges.validations import load_validation
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.merge.publish.replaced_files import clean
+from sparkhaven.writers.merge.publish.publish_phase import clean
 from sparkhaven.writers.transfer.detached_dates import LOCATIONS
 from sparkhaven.writers.validation.date_validation import validate_date
 from tests.support.disks.contents import contents, flip, hidden

@@ -32,8 +32,8 @@ from sparkhaven.store.format.table.tbl import decode_tbl
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import TablePlace
+from sparkhaven.writers.users.location_writer import GRACE_S
 from sparkhaven.writers.users.save import SaveOptions, save_rows
-from sparkhaven.writers.users.splayed import GRACE_S
 from tests.support.disks.contents import flip
 from tests.support.disks.model_fs import Crash, KillingFs
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sparkhaven.store.merges.validations import RuleResult
-from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.date_validation import RuleChoice, validate_date
 from sparkhaven.writers.validation.rows.date_rows import PASS, PassSizes
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.coded_rows import COLUMNS, DAY, SCHEMA, TABLE, coded_table
@@ -162,7 +162,7 @@ def results(root: Path, format_: str, sizes: PassSizes = PASS) -> list[RuleResul
     db = IntradayRows(root, xml, fs=FS)
     db.commit({("a", DAY): coded_table(db.schema, ROWS[:2]), ("b", DAY): coded_table(db.schema, ROWS[2:])})
     merge(db.layout, table=TABLE, format=format_)
-    return list(validate_date(db.place, DAY, sizes=sizes).results[-len(RULES) :])
+    return list(validate_date(db.place, DAY, choice=RuleChoice(sizes=sizes)).results[-len(RULES) :])
 
 
 @pytest.mark.parametrize("format_", ["deephaven", "parquet"])

@@ -14,8 +14,7 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import Validation, binding, load_validation, store_validation
 from sparkhaven.writers.partitions import add_partition
 from sparkhaven.writers.removal.removal_proof import prove
-from sparkhaven.writers.validation.date_validation import validate_date
-from sparkhaven.writers.validation.rule_runs import RuleChoice
+from sparkhaven.writers.validation.date_validation import RuleChoice, validate_date
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import DAY, SCHEMA, as_table
 from tests.support.writers.merge_runs import FS, merge

@@ -12,9 +12,8 @@ from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.store.schema.document.schema_file import parse_schema
 from sparkhaven.store.schema.document.validator_rules import RULE_SPECS
-from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.date_validation import RULES, DateRows, RuleRuns, validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
-from sparkhaven.writers.validation.rule_runs import RULES, DateRows, RuleRuns
 from sparkhaven.writers.validation.rules.rule_scope import Surroundings
 from tests.support.commands import run
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table

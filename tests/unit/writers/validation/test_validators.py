@@ -15,10 +15,9 @@ from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.merges.validations import RuleResult
 from sparkhaven.writers.merge.plan.merge_inputs import history_sources
-from sparkhaven.writers.validation.date_validation import validate_date
+from sparkhaven.writers.validation.date_validation import RuleChoice, run_validator, validate_date
 from sparkhaven.writers.validation.rows.date_rows import PassSizes, RowSet
-from sparkhaven.writers.validation.rule_runs import RuleChoice, run_validator
-from sparkhaven.writers.validation.validators.loading import load_validators
+from sparkhaven.writers.validation.validators import load_validators
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers.merge_cases import ARROW, DAY, TABLE
 from tests.support.writers.merge_runs import FS
@@ -52,7 +51,7 @@ def ran(db: IntradayRows, code: Path, body: str, *, modes: tuple[str, ...] = ())
     (code / "checks.py").write_text(HEAD + body, encoding="utf-8")
     sys.modules.pop("checks", None)
     validators = load_validators(["checks:check"], [code], db.layout.root)
-    results = validate_date(db.place, DAY, choice=RuleChoice(modes, validators), sizes=PassSizes(rows=3)).results
+    results = validate_date(db.place, DAY, choice=RuleChoice(modes, validators, sizes=PassSizes(rows=3))).results
     return [result for result in results if result.rule == "checks:check"]
 
 

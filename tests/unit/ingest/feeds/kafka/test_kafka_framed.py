@@ -14,7 +14,7 @@ from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.kafka.blocks import MS, FramedMessages, far_times
 from sparkhaven.ingest.feeds.kafka.messages import MessageDecoder
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
-from sparkhaven.ingest.spec.stream_spec import (
+from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
     InternalRule,
@@ -22,7 +22,7 @@ from sparkhaven.ingest.spec.stream_spec import (
     StreamSpec,
     ValueRule,
 )
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.targets import resolve_targets
 from tests.support.ingest.ingest_cases import schema
 from tests.support.ingest.messages import PLACE, Fake, block_of
 from tests.support.kafka.laid_out import framed

@@ -15,7 +15,7 @@ from sparkhaven.ingest.feeds.base import Source
 from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics
 from sparkhaven.ingest.feeds.kafka.options import KafkaOptions
 from sparkhaven.ingest.feeds.kafka.source import KafkaStream, TopicReader
-from sparkhaven.ingest.feeds.local_trigger import AvailableNow
+from sparkhaven.ingest.feeds.spark_planning import AvailableNow
 from sparkhaven.readers.spark.source_api import ReadAllAvailable, SupportsTriggerAvailableNow
 from sparkhaven.store.errors import PositionGapError, RetryableFeedError
 from sparkhaven.store.layout import TableName

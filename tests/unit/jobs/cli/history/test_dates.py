@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sparkhaven import sql
-from sparkhaven.ingest.settings.base_model import parse_period
+from sparkhaven.ingest.settings import parse_period
 from sparkhaven.jobs.date_choice import end_of
 from sparkhaven.store.merges.merge_records import newest
 from tests.support.commands import run

@@ -20,7 +20,7 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.layout import LocationKey
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.batch.combine import AttemptScratch
+from sparkhaven.writers.batch.scratch import AttemptScratch
 from sparkhaven.writers.batch.task import make_durable
 from sparkhaven.writers.merge.date_merges import merge_dates
 from sparkhaven.writers.merge.date_result import DateResult

@@ -12,7 +12,7 @@ import pytest
 
 from sparkhaven.store.errors import CommitError, MergeError, SettingsError
 from sparkhaven.writers.merge.executor import LocalExecutor
-from sparkhaven.writers.spark.merge_executor import SparkExecutor
+from sparkhaven.writers.spark.workers import SparkExecutor
 from tests.contracts.executors import half
 
 

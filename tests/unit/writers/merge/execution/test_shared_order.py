@@ -14,9 +14,9 @@ from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.writers.merge.executor import LocalExecutor
 from sparkhaven.writers.merge.plan.merge_plan import MOVE_BYTES, MergePlan
 from sparkhaven.writers.merge.sources.merge_source import BlockSizes
-from sparkhaven.writers.merge.write import parted_rows as shared_order
-from sparkhaven.writers.merge.write.parted_rows import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
+from sparkhaven.writers.merge.write import work_shares as shared_order
 from sparkhaven.writers.merge.write.row_order import select
+from sparkhaven.writers.merge.write.work_shares import ROW_BYTES, SharedOrder, fits_threads, is_worth_sharing
 from tests.support.writers.merge_cases import DAY
 from tests.support.writers.merge_runs import history_bytes, make, merge
 

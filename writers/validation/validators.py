@@ -87,7 +87,7 @@ def _undeclared(expected: str, found: str) -> SettingsError:
     return SettingsError("a validator is declared wrongly", expected=expected, found=found, hint=hint)
 
 
-_OWN = str(Path(__file__).parents[3])
+_OWN = str(Path(__file__).parents[2])
 USERS = (Exception, SystemExit)  # what code of users may raise; the end of the process is not theirs to choose
 
 

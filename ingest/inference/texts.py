@@ -1,6 +1,7 @@
-"""A stream file for a schema and a feed: TOML, with the reason for what was chosen as comments.
+"""What is proposed, as texts: a ``.schema``, and a stream file for a schema and a feed, with reasons as comments.
 
-Values are written so that ``tomllib`` reads the same value back.
+A stream file is TOML; values are written so that ``tomllib`` reads the same value back. In a schema the reason for each
+column stands above it.
 """
 
 from __future__ import annotations
@@ -10,16 +11,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
+from xml.sax.saxutils import quoteattr
 
-from sparkhaven.ingest.inference.field_readings import ColumnSettings, Reading
+from sparkhaven.ingest.inference.field_facts import ColumnSettings, Reading
 from sparkhaven.ingest.inference.fitting import Fit, Fitted
-from sparkhaven.ingest.inference.proposal import DateColumn, date_column, internal_column
-from sparkhaven.ingest.sample_rows import printable
+from sparkhaven.ingest.inference.proposal import (
+    DateColumn,
+    FieldColumn,
+    Proposal,
+    date_column,
+    grouping_column,
+    internal_column,
+)
+from sparkhaven.ingest.sample_rows import printable, shown
 from sparkhaven.store.instants import DAY_NS, NS_PER_SECOND
+from sparkhaven.store.layout import TableName
 from sparkhaven.store.types.model import TableSchema
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
+FAR_DAYS = 3650  # around the sample, for feeds of the past
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BY_GROUP, SINGLE = "${autobalance_by_first_grouping_column}", "${autobalance_single}"
 
 
 def toml_value(value: Any) -> str:
@@ -53,11 +67,6 @@ def _character(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]
     return character if character.isprintable() or ord(character) > 0x9F else f"\\u{ord(character):04X}"
-
-
-WALL_DAYS = 30  # of ``max_past`` and ``max_future`` where nothing is said
-FAR_DAYS = 3650  # around the sample, for feeds of the past
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +221,92 @@ def _bounds(dates: DateColumn, wishes: StreamWishes) -> Iterator[str]:
     yield f'clock = "{newest:%Y-%m-%dT%H:%M:%SZ}"   # the newest of the sample: by the wall clock it is out of bounds'
     yield f'max_past = "{past} d"   # rows further away are bad rows'
     yield f'max_future = "{FAR_DAYS} d"'
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaWishes:
+    """What of the schema was asked for instead of being inferred. ``grouping``: names of columns; none: the best."""
+
+    partitioning: str = "Date"
+    zone: str = "UTC"
+    grouping: tuple[str, ...] = ()
+    key_formula: str | None = None
+
+
+def schema_text(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> str:
+    """The file. The same proposal gives the same text."""
+    return "".join(f"{line}\n" for line in _schema_lines(table, proposal, wishes))
+
+
+def groups_of(proposal: Proposal, wishes: SchemaWishes) -> tuple[str, ...]:
+    if wishes.grouping:
+        return wishes.grouping
+    best = grouping_column(proposal.stored)
+    return () if best is None else (best.name,)
+
+
+def comment(text: str) -> str:
+    """A comment of XML that cannot end early."""
+    plain = printable(text)
+    while "--" in plain:
+        plain = plain.replace("--", "- -")
+    return f"<!-- {plain} -->"
+
+
+def _schema_lines(table: TableName, proposal: Proposal, wishes: SchemaWishes) -> Iterator[str]:
+    sample = proposal.sample
+    groups = groups_of(proposal, wishes)
+    dates = date_column(sample, proposal.stored, wishes.zone)
+    formula = wishes.key_formula or (BY_GROUP if groups else SINGLE)
+    yield (
+        f"<Table namespace={quoteattr(table.namespace)} name={quoteattr(table.table)} "
+        'storageType="NestedPartitionedOnDisk" defaultMergeFormat="DeephavenV1">'
+    )
+    extent = "all there are" if sample.whole else "there are more"
+    yield f"  {comment(f'inferred from {sample.rows:,} rows of {sample.origin} ({extent}): look it over before use')}"
+    if sample.unreadable:
+        first = sample.unreadable[0]
+        remark = f"{len(sample.unreadable):,} records cannot be read, first {first.position}: {shown(first.reason)}"
+        yield f"  {comment(remark)}"
+    for remark in sample.remarks:
+        yield f"  {comment(remark)}"
+    if sample.form == "csv" and any(sample.null):
+        remark = f"texts that mean null: {', '.join(repr(text) for text in sample.null)}"
+        yield f"  {comment(remark)}"
+    yield f"  <Partitions keyFormula={quoteattr(formula)}/>"
+    if dates is not None:
+        remark = f"name of a directory: the day of {dates.name} in {wishes.zone}"
+    elif proposal.position:
+        remark = "name of a directory: the day of KafkaTimestamp, since no field without nulls is an instant"
+    else:
+        remark = "name of a directory. No field without nulls is an instant, so schema new proposes a fixed text"
+    yield f"  {comment(remark)}"
+    yield f'  <Column name={quoteattr(wishes.partitioning)} dataType="String" columnType="Partitioning"/>'
+    for column in proposal.stored:
+        yield from _schema_column(column, groups, dates is not None and dates.name == column.name, table)
+    for name, kind, meta in proposal.position:
+        yield f"  {comment(f'added: the {meta} of each message, by which a row can be traced')}"
+        yield f'  <Column name="{name}" dataType="{kind}"/>'
+    for column in proposal.columns:
+        if column.reading is None:
+            yield f"  {comment(f'left out, field {shown(column.source)}: {column.reason}')}"
+    for name, why in sample.unnamed.items():
+        yield f"  {comment(f'left out, field {shown(name)!r}: {why}')}"
+    yield "</Table>"
+
+
+def _schema_column(column: FieldColumn, groups: tuple[str, ...], dates: bool, table: TableName) -> Iterator[str]:
+    if column.reading is None:
+        return
+    remarks = [column.reason, *column.notes]
+    if column.source != column.name:
+        remarks.append(f"of field {shown(column.source)}")
+    if column.name in groups:
+        facts = column.facts
+        remarks.append(f"grouping: {facts.distinct:,} values in {facts.values:,} rows, which history keeps together")
+    if dates:
+        remarks.append("gives the partition, and the order of history by the option sort of merge")
+    yield f"  {comment('; '.join(remarks))}"
+    role = ' columnType="Grouping"' if column.name in groups else ""
+    blob = ' symbolTable="None" encoding="UTF_8"' if column.blob else ""
+    yield f"  <Column name={quoteattr(column.name)} {column.reading.declared}{role}{blob}/>"

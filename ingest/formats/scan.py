@@ -25,13 +25,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.content.lines import LineBlock
-from sparkhaven.ingest.spec.stream_spec import Target
+from sparkhaven.ingest.spec import Target
 from sparkhaven.ingest.values.arrow_columns import Mask, Typed, either, some
 from sparkhaven.ingest.values.coded_values import STRUCTURED
 from sparkhaven.ingest.values.exact_values import integer_range
+from sparkhaven.ingest.values.instants import zone_table
 from sparkhaven.ingest.values.typed_columns import json_tokens
 from sparkhaven.ingest.values.typed_rows import Ints
-from sparkhaven.ingest.values.zones import zone_table
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.native.abi import (
     BOOLEAN,

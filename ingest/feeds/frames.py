@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import Rejects
 from sparkhaven.ingest.feeds.base import Block, Clock, Feed, ResumeRules
-from sparkhaven.ingest.feeds.frames.options import FrameBatch, FramesOptions
 from sparkhaven.ingest.formats.parquet.parquet_rows import ParquetDecoder
 from sparkhaven.ingest.formats.parquet.typed_values import row_form, row_text
 from sparkhaven.ingest.router import Router
-from sparkhaven.ingest.spec.stream_spec import ColumnSpec, StreamSpec, Target
-from sparkhaven.ingest.targets.target_columns import resolve_targets
+from sparkhaven.ingest.spec import FILE_META, ColumnSpec, StreamSpec, Target, Traits
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.store.conversions.conversion_table import (
     INT64,
     SIGNIFICANT,
@@ -42,6 +43,48 @@ from sparkhaven.store.foreign_parquet import ParquetBatch, told_apart
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.types.datatypes import DataType
 from sparkhaven.store.types.model import TableSchema
+
+Fields = Sequence[tuple[str, str]]
+_HINTS = {
+    Group.LOCAL: "a timestamp_ntz names no instant. Make a timestamp of it in the query, with the zone that it is in",
+    Group.DATE: "a date names no instant. Make a timestamp of it in the query, with the zone that it is in",
+    Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
+}
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameBatch:
+    """A batch of rows of a task: the split of a frame carries its rows.
+
+    ``origin`` and ``numbers`` (in ``unit``) say where they come from; numbers may repeat.
+    """
+
+    rows: pa.RecordBatch
+    origin: str
+    numbers: npt.NDArray[np.int64]
+    unit: Literal["row", "offset"]
+
+    @property
+    def path(self) -> str:
+        return self.origin
+
+
+@dataclass(frozen=True, slots=True)
+class FramesOptions:
+    """Rows that a query of the user's hands over. ``allow_gap``: offsets between batches may be missing.
+
+    ``lossy``: columns of the table that take the nearest value of a number; True: every float and double.
+    """
+
+    traits: ClassVar[Traits] = Traits("frames", FrameBatch, "rows", FILE_META, ("file",))
+
+    allow_gap: bool = False
+    lossy: tuple[str, ...] | bool = ()
+
+    @property
+    def path(self) -> str:
+        return "a data frame"
 
 
 def takes(spark_type: str, kind: DataType, options: frozenset[str]) -> bool:
@@ -77,14 +120,6 @@ def with_times(rows: pa.RecordBatch, kinds: dict[str, DataType]) -> pa.RecordBat
         if index >= 0 and pa.types.is_time(kind.arrow) and pa.types.is_int64(rows.column(index).type):
             rows = rows.set_column(index, name, rows.column(index).view(kind.arrow))
     return rows
-
-
-Fields = Sequence[tuple[str, str]]
-_HINTS = {
-    Group.LOCAL: "a timestamp_ntz names no instant. Make a timestamp of it in the query, with the zone that it is in",
-    Group.DATE: "a date names no instant. Make a timestamp of it in the query, with the zone that it is in",
-    Group.BYTES: "make a string of it in the query, for instance with decode(column, 'UTF-8')",
-}
 
 
 def frame_columns(fields: Fields, used: Iterable[str]) -> dict[str, str]:
@@ -210,9 +245,6 @@ class FramesFeed(Feed[FramesOptions, FrameBatch]):
 
     def decode(self, fs: Fs, split: FrameBatch, schema: TableSchema, rejects: Rejects, clock: Clock) -> Iterator[Block]:
         return frame_blocks(split, self.spec, schema, rejects, clock)
-
-
-_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -1,5 +1,8 @@
 """What lies in the directories of a feed: files that its pattern names, and by name whatever it does not take.
 
+A path is plain, or a pattern with ``*``, ``?``, ``[…]``, and ``**`` for any directories. What is there under a name is
+taken by that name: ``feed[1]`` is the directory ``feed[1]``, if there is one.
+
 A directory is listed again only when its own modification time moved, so dated directories of the past cost one
 ``stat`` each. Of each listed directory the names are remembered as numbers of 8 bytes, so that a file which came after
 the first look is known as a newcomer, whatever its times say.
@@ -15,23 +18,56 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from sparkhaven.ingest.feeds.base import PassedFiles
-from sparkhaven.ingest.feeds.files.discovery.path_pattern import ANY_DEPTH, fits, missing_directory, split_pattern
-from sparkhaven.store.errors import FeedError, RetryableFeedError
+from sparkhaven.store.errors import FeedError, RetryableFeedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs, Stat
 from sparkhaven.store.managed_trees.directories import SINK_LOG, ManagedDirectories, SinkLog
 
+ANY_DEPTH = "**"
+_MAGIC = frozenset("*?[")
 OLDER_NAMED = 5  # newcomers too old to be taken that a report names; all are counted
 SHOWN = 5  # names of each kind that a report has; all are counted
 HIDDEN, UNFINISHED, OTHER, NO_FILE = "hidden", "unfinished", "other name", "no regular file"
 GONE = f"missing, though committed by {SINK_LOG}"
 SAME = "another name of what is ingested"
 NO_MATCH = "no file matches"
+SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
+
+
+def split_pattern(fs: Fs, path: str) -> tuple[Path, tuple[str, ...]]:
+    """The directory above the first wildcard, and the parts from there on (none: a plain path)."""
+    parts = Path(path).parts
+    root = Path()
+    for index, part in enumerate(parts):
+        if _MAGIC & set(part) and fs.stat(root / part, follow=False) is None:
+            rest = parts[index:]
+            return root, tuple(p for n, p in enumerate(rest) if p != ANY_DEPTH or rest[n - 1 : n] != (ANY_DEPTH,))
+        root /= part
+    return root, ()
+
+
+def fits(name: str, part: str) -> bool:
+    """Whether a name is that of a part of a pattern, or matches it."""
+    return name == part or fnmatchcase(name, part)
+
+
+def missing_directory(root: Path, kind: type[SparkhavenError]) -> SparkhavenError:
+    """The error for a feed whose directory is not there."""
+    braces = ". {a,b} is not a pattern. Write one stream for each, or a pattern of *, ? and […]"
+    return kind(
+        "the feed's directory does not exist",
+        where=root,
+        expected="a directory",
+        found="nothing",
+        hint='make or mount it (it may be empty), correct feed.path, or set missing_directory = "wait" in [feed]'
+        + (braces if "{" in str(root) else ""),
+    )
 
 
 @dataclass(slots=True)
@@ -56,9 +92,6 @@ class Passed:
 
     def to_json(self) -> dict[str, PassedFiles]:
         return {reason: {"count": count, "first": self.names[reason]} for reason, count in sorted(self.counts.items())}
-
-
-SETTLED_NS = 2_000_000_000  # a directory changed this recently may change again within one tick of its mtime
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sparkhaven.ingest.spec.payload_formats import CsvOptions, Limit
+from sparkhaven.ingest.spec import CsvOptions, Limit
 from sparkhaven.store.errors import SettingsError
 from sparkhaven.store.io.local_path import local_path
 

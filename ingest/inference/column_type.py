@@ -1,41 +1,171 @@
-"""Which type a field gets: the narrowest one that leaves room, of those that take every value of the sample.
+"""Which type a field gets, and why: the narrowest one that leaves room, of those that take every value of the sample.
 
 For each type there are readings, from the plain one to those that need a setting; types are offered in the order of
-preference, and the first that fits is kept.
+preference, and the first that fits is kept. The reason says what was seen.
 
-Of numbers there are whole ones with room to grow, others, and those that are written in a way of their own.
+Of numbers there are whole ones with room to grow, others, and those that are written in a way of their own. Instants
+are ISO texts, texts of other patterns, and numbers that count time since 1970. The name of a field lets expect more of
+its values: an identifier, a moment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
 
-from sparkhaven.ingest.inference.field_facts import ARRAY, BOOLEAN, FRACTION, OBJECT, PLURAL, TEXT, WHOLE, Facts
-from sparkhaven.ingest.inference.field_readings import Reading
-from sparkhaven.ingest.inference.types import hints
-from sparkhaven.ingest.inference.types.moments import CLOCKS, DAYS, EPOCHS, moments, patterned, units
-from sparkhaven.ingest.inference.types.type_choice import Fits, TypeChoice, between, first, seen
+from sparkhaven.ingest.formats.json.field_paths import path_of
+from sparkhaven.ingest.inference.field_facts import (
+    ARRAY,
+    BOOLEAN,
+    FRACTION,
+    OBJECT,
+    PLURAL,
+    TEXT,
+    WHOLE,
+    Facts,
+    Reading,
+)
 from sparkhaven.ingest.sample_rows import Form
-from sparkhaven.ingest.spec.stream_spec import TextForm
+from sparkhaven.ingest.spec import TextForm, Unit
 from sparkhaven.ingest.values.exact_values import SPECIAL_TEXT, is_number, nearest_double
 from sparkhaven.ingest.values.json_text import exact_number
 from sparkhaven.ingest.values.text_forms import NUMBERS
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS, SIGNIFICANT, Group, source_of
 from sparkhaven.store.types.codings.decimals import MOST_DIGITS
 
+Fits = Callable[[Reading], bool]
+"""Whether the decoder takes every value of the sample so."""
+EPOCHS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
+"""Units of time since 1970, and how many of them a second has."""
+PATTERNS = (
+    "%Y/%m/%d %H:%M:%S",
+    "%Y%m%d %H:%M:%S",
+    "%Y%m%dT%H%M%S",
+    "%Y%m%dT%H%M%S%z",
+    "%Y-%m-%d %H:%M:%S %z",
+    "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d/%b/%Y:%H:%M:%S %z",
+    "%a, %d %b %Y %H:%M:%S %z",
+    "%b %d %Y %H:%M:%S",
+)
+DAYS = ("%d.%m.%Y", "%Y/%m/%d", "%Y%m%d", "%d-%b-%Y")  # patterns of dates, each of which fits one order only
+CLOCKS = ("%H%M%S", "%I:%M %p", "%I:%M:%S %p", "%H:%M:%SZ", "%H%M")  # patterns of times of day
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+_CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?\Z")
+_EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100, in seconds since 1970
 _MOST = 76  # digits of a codec of one width
 COMFORT = 2**31 // 16  # an int that is larger may soon be too large
 _NUMERIC = re.compile(r"[ \t]*[+-]?[0-9][0-9.,]*[ \t]*\Z")
 _CODE = re.compile(r"[ \t]*[+-]?0[0-9]")
 _MARKS = ((False, ",", "."), (True, ",", "."), (False, ".", ","), (True, ".", ","))
+CHARS = 100  # values of one letter that make a char
+AS_TEXT = TextForm(as_text=True)
+_FRACTION_DIGITS = {"s": "0", "ms": "3", "us": "6", "ns": "9"}
+_WORDS = (("1", "0"), ("t", "f"), ("T", "F"), ("y", "n"), ("Y", "N"), ("yes", "no"), ("Yes", "No"), ("YES", "NO"))
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_GROWING = re.compile(
+    "ids?|uid|oid|tid|offset|seq|sequence|serial|hash|counter|epoch|timestamp|ts|nanos|micros|millis|bytes"
+)
+_IDENTIFYING = re.compile("ids?|uid|uuid|guid|oid|tid|key|hash")
+_MOMENT = re.compile(
+    "time|timestamp|ts|t|at|date|datetime|day|epoch|created|updated|modified|when|instant|sent|received|clock"
+    "|ms|millis|us|micros|ns|nanos|sec|seconds"
+)
+_EVENT = re.compile("time|timestamp|ts|at|event|trade|quote|datetime|instant|when|occurred")
+_INSTRUMENT = re.compile(
+    "sym|symbol|ticker|instrument|isin|ric|carrier|device|sensor|host|station|product|account|book"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeChoice:
+    """A reading and why; ``also`` are further sentences. No reading: the field cannot be stored."""
+
+    reading: Reading | None
+    reason: str
+    also: tuple[str, ...] = ()
+
+
+def first(facts: Facts, readings: list[Reading], fits: Fits, why: str, words: str | None = None) -> TypeChoice | None:
+    """The first of some readings that fits; ``why`` is said of it, ``words`` its values are. None if none does."""
+    words = words or PLURAL[facts.only or TEXT]
+    for reading in readings:
+        if fits(reading):
+            return TypeChoice(reading, f"{reading.type}: {seen(facts, words)}{why}")
+    return None
+
+
+def seen(facts: Facts, words: str) -> str:
+    """How many of the rows are what they are said to be, and how many are null."""
+    nulls = f", {facts.nulls:,} {'is' if facts.nulls == 1 else 'are'} null" if facts.nulls else ""
+    return f"{facts.values:,} of {facts.rows:,} values are {words}{nulls}"
+
+
+def between(facts: Facts, words: str) -> str:
+    """What numbers are, with the smallest and the largest."""
+    if facts.low is None or facts.high is None:
+        return words
+    return f"{words} from {_number(facts.low)} to {_number(facts.high)}"
+
+
+def _number(value: int | Decimal) -> str:
+    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**30 else f"{value:.6g}"
+
+
+def moments(facts: Facts, zone: str, fits: Fits) -> TypeChoice | None:
+    """An Instant for texts that are all moments, a LocalDate for dates, a LocalTime for times of day."""
+    example = next(iter(facts.counts))
+    for pattern, kind, words in ((DAY, "LocalDate", "dates"), (_CLOCK, "LocalTime", "times of day")):
+        if all(map(pattern.match, facts.counts)):
+            choice = first(facts, [Reading(kind)], fits, "", words)
+            if choice is not None:
+                return choice
+    choice = first(facts, [Reading("Instant")], fits, "", f"ISO instants with their offset, like {example}")
+    if choice is not None:
+        return choice
+    local = Reading("Instant", zone=zone)
+    if fits(local):
+        note = f"texts without an offset are taken for times in {zone}. Give the right zone with --zone"
+        return TypeChoice(
+            local, f"Instant: {seen(facts, f'ISO instants like {example}')}, some without an offset", (note,)
+        )
+    fitting = [reading for reading in patterned(zone) if fits(reading)]
+    if not fitting:
+        return None
+    patterns = " and ".join(str(reading.form.pattern) for reading in fitting if reading.form is not None)
+    if len(fitting) > 1:
+        also = f'{patterns} both fit. Write dataType="Instant" here and the right format under [columns]'
+        return TypeChoice(Reading("String"), f"String: {seen(facts, f'texts like {example}')}", (also,))
+    note = f"they are taken for times in {zone}. Give the right zone with --zone"
+    words = f"instants like {example}, which are {patterns}"
+    return TypeChoice(fitting[0], f"Instant: {seen(facts, words)}", (note,) if fitting[0].zone else ())
+
+
+def patterned(zone: str) -> list[Reading]:
+    return [
+        Reading("Instant", zone=None if "%z" in pattern else zone, form=TextForm(pattern=pattern))
+        for pattern in PATTERNS
+    ]
+
+
+def units(facts: Facts) -> list[Unit]:
+    """The unit in which all values, if they are numbers, are moments from 1990 to 2100; at most one."""
+    if facts.low is None or facts.high is None or not set(facts.kinds) <= {WHOLE, FRACTION}:
+        return []
+    low, high = facts.low, facts.high
+    return [unit for unit, scale in EPOCHS if _EARLIEST * scale <= low and high <= _LATEST * scale]
 
 
 def numbers(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
-    if hints.moment(source):
+    if moment(source):
         for unit in units(facts):
             words = f"{between(facts, 'numbers')}, instants in {unit} since 1970"
             choice = first(facts, [Reading("Instant", unit=unit)], fits, "", words)
@@ -114,14 +244,14 @@ def _whole(facts: Facts, source: str, fits: Fits) -> TypeChoice | None:
     words = between(facts, "whole numbers")
     low, high = facts.low, facts.high
     small = low is not None and high is not None and low >= -COMFORT and high <= COMFORT
-    grows = hints.grows(source)
-    if small and not grows:
+    growing = grows(source)
+    if small and not growing:
         choice = first(facts, [Reading("int")], fits, "", words)
         if choice is not None:
             return choice
     why = " (values of such a name grow)" if small else " (an int would leave them little room)"
     long = first(facts, [Reading("long")], fits, why, words)
-    found_units = [] if hints.identifies(source) else units(facts)
+    found_units = [] if identifies(source) else units(facts)
     if long is None or not found_units:
         return long
     also = f'if they are instants in {found_units[0]} since 1970, write dataType="Instant": schema new finds the unit'
@@ -135,12 +265,6 @@ def _as_written(form: TextForm) -> str:
         *([f"with {form.decimal!r} before the fraction"] if form.decimal != "." else []),
     ]
     return " and ".join(words)
-
-
-CHARS = 100  # values of one letter that make a char
-AS_TEXT = TextForm(as_text=True)
-_FRACTION_DIGITS = {"s": "0", "ms": "3", "us": "6", "ns": "9"}
-_WORDS = (("1", "0"), ("t", "f"), ("T", "F"), ("y", "n"), ("Y", "N"), ("yes", "no"), ("Yes", "No"), ("YES", "NO"))
 
 
 def choose(facts: Facts, source: str, form: Form, zone: str, fits: Fits) -> TypeChoice:
@@ -244,7 +368,7 @@ def _declared(facts: Facts, source: str, zone: str, fits: Fits) -> TypeChoice:
     elif groups == {Group.UUID}:
         tries = [Reading("String")]
     elif all(pa.types.is_integer(t) or (pa.types.is_decimal(t) and t.scale == 0) for t in every):
-        tries = [Reading("Instant", unit=unit) for unit in units(facts)] if hints.moment(source) else []
+        tries = [Reading("Instant", unit=unit) for unit in units(facts)] if moment(source) else []
         tries += [Reading(kind) for kind in ("short", "int", "long") if _holds(kind, every)]
         tries.append(Reading("BigInteger", arguments=str(max(map(_digits, every)))))
     elif groups == {Group.DECIMAL}:
@@ -320,3 +444,35 @@ def _bits(kind: pa.DataType) -> int:
     if pa.types.is_unsigned_integer(kind):
         return min(2 * int(kind.bit_width), 64)
     return max(16, int(kind.bit_width))
+
+
+def name_words(source: str) -> frozenset[str]:
+    """The words of the last part of a field's name, in lower case."""
+    return frozenset(word.lower() for word in _WORD.findall(path_of(source)[-1]))
+
+
+def grows(source: str) -> bool:
+    """Whether the name is that of an id, an offset or a count of time, which outgrow an int."""
+    return _any(source, _GROWING)
+
+
+def identifies(source: str) -> bool:
+    return _any(source, _IDENTIFYING)
+
+
+def moment(source: str) -> bool:
+    return _any(source, _MOMENT) and not identifies(source)
+
+
+def event(source: str) -> bool:
+    """Whether the name is that of the time at which the row's event was."""
+    return _any(source, _EVENT)
+
+
+def instrument(source: str) -> bool:
+    """Whether the name is that of what rows are asked for by."""
+    return _any(source, _INSTRUMENT)
+
+
+def _any(source: str, form: re.Pattern[str]) -> bool:
+    return any(form.fullmatch(word) for word in name_words(source))
