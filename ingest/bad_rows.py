@@ -195,7 +195,7 @@ class Rejects:
     def add(self, row: BadRow) -> None:
         """Takes one bad row, whatever the budget says. FeedError where it breaks a ``freeze`` contract."""
         if self.frozen and row.refusal.reason in CONTRACT:
-            raise contract_broken(row)
+            raise contract_broken(self.completed(row))
         self.bad += 1
         row = self.completed(row)
         self.reasons[row.code] += 1

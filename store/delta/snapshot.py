@@ -289,19 +289,21 @@ class DeltaColumns:
         """Names, each with its type if that is a simple one."""
         return {column.name: column.simple for column in self.columns}
 
-    def logical(self, schema: pa.Schema, given: Collection[str]) -> list[MappedField | None]:
+    def logical(
+        self, schema: pa.Schema, given: Collection[str], wanted: Collection[str] = ()
+    ) -> list[MappedField | None]:
         """Of each column of a data file what it is in the table, which may write its name in another case.
 
-        None: the table has dropped it, or the log has its values for this file: ``given`` names such columns. A file
-        from before the table was partitioned by a column has that itself. Without column mapping one that the table
-        does not have keeps its name.
+        None: the table does not have it, or the log has its values for this file: ``given`` names such columns. A file
+        from before the table was partitioned by a column has that itself. Row tracking and change data leave columns
+        that no table has. Without column mapping one that is ``wanted`` by name keeps it, as of an earlier schema.
         """
         fields: list[MappedField | None] = []
         for stored in schema:
             column = _find(stored, self.columns, self.mode)
             if column is not None and column.name in given:
                 fields.append(None)
-            elif self.mode == "none":
+            elif self.mode == "none" and (column is not None or field.name in wanted or not self.columns):
                 fields.append(MappedField(stored.name if column is None else column.name))
             else:
                 fields.append(None if column is None else MappedField(column.name, column.type, self.mode))

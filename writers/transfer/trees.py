@@ -373,6 +373,7 @@ def delta_tree(fs: Fs, root: Path, schema: TableSchema, ignored: frozenset[str] 
             hint="check --from",
         )
     columns = delta_columns(root, snapshot.metadata)
+    wanted = frozenset(column.name for column in schema.columns)
     leaves = []
     for path in snapshot.paths():
         body = snapshot.files[path]
@@ -387,7 +388,7 @@ def delta_tree(fs: Fs, root: Path, schema: TableSchema, ignored: frozenset[str] 
                 value,
                 columns=tuple((name, text or HIVE_NULL) for name, text in given.items()),  # empty is null in Delta
                 absent=frozenset(columns.types.keys() - values.keys()),
-                logical=partial(columns.logical, given=frozenset(values)),
+                logical=partial(columns.logical, given=frozenset(values), wanted=wanted),
                 kept=None if vector is None else partial(kept_rows, fs, vector=vector),
                 said="" if vector is None and columns.mode == "none" else f"{body.get('deletionVector')}, {columns}",
             )

@@ -13,7 +13,7 @@ tells which of them has written it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -54,6 +54,7 @@ from sparkhaven.ingest.feeds.spark_planning import (
 from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.spec import TableRoutes
+from sparkhaven.ingest.targets import resolve_targets
 from sparkhaven.readers.spark.source_api import DataSource, InputPartition, ReadLimit
 from sparkhaven.store.delta.log import damaged
 from sparkhaven.store.delta.snapshot import DeltaColumns
@@ -224,7 +225,9 @@ def version_blocks(
             table.rejects.source.count(0)
         require_same(fs, Path(options.path), unpacked(split.start), split.after)
         last = last_version(fs, Path(options.path), unpacked(split.stop))
-        for file, known_file in _files(fs, split, options):
+        wanted = {target.source for table in tables.values() for target in resolve_targets(table.spec, table.schema)}
+        wanted |= set() if routes is None else {routes.column or ""}
+        for file, known_file in _files(fs, split, options, wanted):
             yield from file_blocks(PlannedFile(fs, file), tables, routes, plain, clock, known_file)
             for table in tables.values():
                 table.rejects.others[DATA_FILES] += 1
@@ -247,12 +250,14 @@ def path_of(name: str) -> str:
     return name.partition(": ")[2] or name
 
 
-def _files(fs: Fs, split: OffsetRange, feed: DeltaOptions) -> Iterator[tuple[FileId, KnownFile]]:
+def _files(
+    fs: Fs, split: OffsetRange, feed: DeltaOptions, wanted: Collection[str]
+) -> Iterator[tuple[FileId, KnownFile]]:
     entries = entries_of(fs, feed, split.start, split.stop, partial(_snapshot, fs, feed, split.topic_id))
     columns = _columns(fs, Path(feed.path)) if entries else DeltaColumns()
     for entry in entries:
         file, version = entry.file, unpacked(entry.position).version
-        yield _known(fs, file, columns, version, place_name(version, file.path))
+        yield _known(fs, file, columns, version, place_name(version, file.path), wanted)
 
 
 def _columns(fs: Fs, table: Path) -> DeltaColumns:
@@ -264,9 +269,14 @@ def _columns(fs: Fs, table: Path) -> DeltaColumns:
 
 
 def _known(
-    fs: Fs, file: AddedFile, columns: DeltaColumns, version: int, named: str | None = None
+    fs: Fs,
+    file: AddedFile,
+    columns: DeltaColumns,
+    version: int,
+    named: str | None = None,
+    wanted: Collection[str] = (),
 ) -> tuple[FileId, KnownFile]:
-    """A data file, with what the log says of it. Names are those that the table has now."""
+    """A data file, with what the log says of it. Names are those that the table has now; ``wanted``: by columns."""
     stat = fs.stat(Path(file.path))
     if stat is None:
         raise file_gone(Path(file.path), version)
@@ -283,7 +293,7 @@ def _known(
         time_ns=file.time_ms * _MS,
         utc96=True,
         declared=frozenset(columns.types),
-        logical=partial(columns.logical, given=frozenset(constants.texts)),
+        logical=partial(columns.logical, given=frozenset(constants.texts), wanted=wanted),
         rows=file.rows,
         kept=partial(kept_rows, fs, vector=file.vector, before=file.before) if cut else None,
     )

@@ -72,7 +72,8 @@ class KafkaFeed(TablesFeed[KafkaOptions, OffsetRange]):
         fresh = newcomers(committed, view)
         positions = verified(committed, view, allow_gap=feed.allow_gap)
         KEPT.compare(feed, read_before(positions, view))
-        positions |= first_offsets(feed.start, fresh, view, topics, begun=bool(committed))
+        begun, allow_gap = bool(committed), feed.allow_gap
+        positions |= first_offsets(feed.start, fresh, view, topics, begun=begun, allow_gap=allow_gap)
         left = {partition_name(*partition): amount for partition, amount in sorted(lag(positions, view).items())}
         ends_by_name = {partition_name(*partition): end for partition, end in sorted(partition_ends(view).items())}
         waiting = sum(left.values())

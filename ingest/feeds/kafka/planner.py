@@ -23,7 +23,7 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     retention_passed,
     topic_gone,
 )
-from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, TopicView, partition_ends
+from sparkhaven.ingest.feeds.kafka.broker.topics import KafkaTopics, OffsetBounds, TopicView, partition_ends
 from sparkhaven.ingest.feeds.kafka.options import Start
 from sparkhaven.store.epochs.state.log_values import LastMessage, OffsetRange
 from sparkhaven.store.epochs.state.offsets import OffsetEnd, TopicPartition
@@ -177,12 +177,15 @@ def first_offsets(
     topics: KafkaTopics,
     *,
     begun: bool,
+    allow_gap: bool = False,
 ) -> dict[TopicPartition, Position]:
     """Where each of ``partitions`` begins.
 
     ``begun``: the stream has an epoch, or has looked at its topics before; then these partitions are newcomers, and all
     that is in them came, or became part of the feed, after the stream had begun: they are read from their beginning,
-    except where the feed names an offset. SettingsError for a named offset that its partition does not have.
+    except where the feed names an offset. SettingsError for a named offset that its partition does not have, or that
+    its group has committed behind the end; PositionGapError where retention has passed what a group has committed,
+    unless ``allow_gap``.
     """
     if not partitions:
         return {}
@@ -200,12 +203,34 @@ def first_offsets(
             partition: bounds[partition].end if offset is None else offset for partition, offset in later.items()
         }
     elif start.kind == "committed":
-        offsets = topics.committed(partitions)
+        offsets = _of_group(topics.committed(partitions), bounds, allow_gap=allow_gap)
     chosen = {partition: offsets.get(partition) for partition in partitions}
     return {
         partition: Position(bounds[partition].beginning if offset is None else offset, view[partition[0]].topic_id)
         for partition, offset in chosen.items()
     }
+
+
+def _of_group(
+    offsets: Mapping[TopicPartition, int | None], bounds: Mapping[TopicPartition, OffsetBounds], *, allow_gap: bool
+) -> dict[TopicPartition, int | None]:
+    """What a group has committed, as far as its partitions have it."""
+    there: dict[TopicPartition, int | None] = {}
+    for (topic, partition), offset in offsets.items():
+        known = bounds[topic, partition]
+        if offset is not None and offset > known.end:
+            raise SettingsError(
+                "the partition has no such start offset",
+                where=f"feed.start, {topic}:{partition}",
+                expected=f"offsets {known.beginning} to {known.end}",
+                found=f"offset {offset}",
+                hint="the group of `group.id` has committed it in another log of this topic. Set the offsets of the"
+                " group anew, or write another feed.start",
+            )
+        if offset is not None and offset < known.beginning and not allow_gap:
+            raise retention_passed(topic, partition, offset, known.beginning)
+        there[topic, partition] = None if offset is None else max(offset, known.beginning)
+    return there
 
 
 def _given(

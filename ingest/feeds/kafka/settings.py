@@ -39,7 +39,7 @@ def parse_start(value: object) -> Start:
     if isinstance(value, str) and value in _KINDS:
         return Start(value)  # type: ignore[arg-type]
     if isinstance(value, Mapping) and set(value) == {"timestamp"}:
-        return Start("timestamp", at_ms=parse_instant_ns(value["timestamp"]) // 1_000_000)
+        return Start("timestamp", at_ms=-(-parse_instant_ns(value["timestamp"]) // 1_000_000))  # none before it
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"expected {_EXPECTED}")
     offsets = []

@@ -112,12 +112,14 @@ class TopicReader(RangeReader):
                 self._look()
             self._follow(start)
             before = self._positions
-            moved = verified(before, self._view, allow_gap=self._feed.allow_gap)
+            allow_gap = self._feed.allow_gap
+            moved = verified(before, self._view, allow_gap=allow_gap)
             if not self._begun:
                 self._kept.compare(self._feed, read_before(moved, self._view))
             fresh = newcomers(before, self._view)
             begun = self._begun or bool(before)
-            moved |= first_offsets(self._feed.start, fresh, self._view, self._topics, begun=begun)
+            start_rule, view, topics = self._feed.start, self._view, self._topics
+            moved |= first_offsets(start_rule, fresh, view, topics, begun=begun, allow_gap=allow_gap)
             self._begun = True
             waiting = lag(moved, self._view)
             rows = self._rows(self.limited(limit), moved, waiting)

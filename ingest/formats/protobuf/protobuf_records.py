@@ -305,7 +305,7 @@ class ProtobufRecords:
         return str(value).strip() if self._leaves[index].kind in (TIMESTAMP, AS_TEXT, NESTED) else repr(value)
 
     def unknown(self, message: Message) -> list[str]:
-        return _unknown(message, self._paths, ())
+        return list(dict.fromkeys(_unknown(message, self._paths, ())))
 
     def absent(self, message: Message) -> tuple[int, ...]:
         return ()  # a column without a field in the schema is an error of the settings
@@ -327,17 +327,29 @@ def _not_text(value: bytes) -> Refusal:
     return Refusal(Reason.WRONG_TYPE, "text in UTF-8", "bytes")
 
 
-def _inner(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]]) -> Any:
+_WHOLE: Path = ()
+"""What is left of a path that ends at a message: all of it is taken."""
+
+
+def _inner(message: Message, declared: Descriptor, paths: Sequence[Path]) -> Iterator[tuple[str, Any, Any, list[Path]]]:
     """The messages inside that paths lead into: name, message, declared type, what is left of the paths."""
-    for name in dict.fromkeys(path[0] for path in paths):
+    whole = _WHOLE in paths
+    for name in list(declared.fields_by_name) if whole else dict.fromkeys(path[0] for path in paths):
         field = declared.fields_by_name[name]
-        deeper = [path[1:] for path in paths if path[0] == name and len(path) > 1]
-        whole = field.message_type is not None and field.message_type.full_name in WRAPPERS | {TIMESTAMP}
-        if (deeper or whole) and not field.is_repeated and message.HasField(name):
-            yield name, getattr(message, name), field.message_type, deeper
+        kind, deeper = field.message_type, [path[1:] for path in paths if path[:1] == (name,)] + [_WHOLE] * whole
+        if kind is None:
+            continue
+        if kind.GetOptions().map_entry:
+            of_values, values = kind.fields_by_name["value"].message_type, getattr(message, name)
+            if of_values is not None:
+                yield from ((name, values[key], of_values, deeper) for key in values)
+        elif field.is_repeated:
+            yield from ((name, element, kind, deeper) for element in getattr(message, name))
+        elif message.HasField(name):
+            yield name, getattr(message, name), kind, deeper
 
 
-def _other_wire(message: Message, declared: Descriptor, paths: Sequence[tuple[str, ...]], prefix: str = "") -> str:
+def _other_wire(message: Message, declared: Descriptor, paths: Sequence[Path], prefix: str = "") -> str:
     """A field whose number the schema has for another wire type. Parsers set it aside: it would look like unset."""
     for field in UnknownFieldSet(message):
         declared_field = declared.fields_by_number.get(field.field_number)
@@ -350,12 +362,12 @@ def _other_wire(message: Message, declared: Descriptor, paths: Sequence[tuple[st
     return ""
 
 
-def _unknown(message: Message, paths: Sequence[tuple[str, ...]], prefix: tuple[str, ...]) -> list[str]:
-    heads = {path[0] for path in paths}
-    names = [field.name for field, _ in message.ListFields() if field.name not in heads]
-    names += [str(field.field_number) for field in UnknownFieldSet(message)]
+def _unknown(message: Message, paths: Sequence[Path], prefix: Path) -> list[str]:
+    heads = {path[0] for path in paths if path}
+    names = [str(field.field_number) for field in UnknownFieldSet(message)]
+    if _WHOLE not in paths:
+        names = [field.name for field, _ in message.ListFields() if field.name not in heads] + names
     unknown = [".".join((*prefix, name)) for name in names]
     for name, inner, _, deeper in _inner(message, message.DESCRIPTOR, paths):
-        if deeper:
-            unknown += _unknown(inner, deeper, (*prefix, name))
+        unknown += _unknown(inner, deeper, (*prefix, name))
     return unknown

@@ -20,7 +20,7 @@ from sparkhaven.ingest.spec import (
     StreamSpec,
     ValueRule,
 )
-from sparkhaven.store.errors import SettingsError
+from sparkhaven.store.errors import FeedError, SettingsError
 from tests.support.ingest.ingest_cases import target
 from tests.support.ingest.messages import PLACE, Fake, block_of, decode
 
@@ -154,3 +154,11 @@ def test_messages_with_other_fields_by_a_strict_contract() -> None:
         (2, "absent-field", ""),
     ]
     assert not rejects.ignored and not rejects.absent
+
+
+def test_a_frozen_contract_names_the_message() -> None:
+    block, targets = block_of([Fake(0, b'{"a": 1}'), Fake(7, b'{"b": 2}')]), (target("int", "a"),)
+    decoder = MessageDecoder(targets, StreamSpec("s", "T.T", KafkaOptions("h", ("t",)), PARTITION), strict=True)
+    with pytest.raises(FeedError, match="freeze") as caught:
+        decoder.decode(block, PLACE, 0, Rejects(BadRowBudget(max_rows=10), frozen=True))
+    assert caught.value.where == f"{PLACE} offset 7"

@@ -100,10 +100,21 @@ def retention_passed(topic: str, partition: int, ours: int, beginning: int) -> S
     return PositionGapError(
         "messages were deleted before they were read. Retention has passed the committed position",
         where=partition_name(topic, partition),
-        expected=f"offset {ours}, where the last epoch ends",
+        expected=f"offset {ours}, where the last epoch ends, or the group that the feed starts from",
         found=f"the first message has offset {beginning}. {beginning - ours} offsets are lost",
         hint="get the messages from another copy of the topic, or set allow_gap = true in [feed] to record the gap and"
         " continue behind it. Raise the topic's retention",
+    )
+
+
+def retention_overtook(topic: str, partition: int, ours: int, beginning: int) -> SparkhavenError:
+    """The broker has deleted messages that were planned to be read, and a gap is allowed: the next start plans it."""
+    return RetryableFeedError(
+        "messages were deleted while they waited to be read. Retention has passed the batch",
+        where=partition_name(topic, partition),
+        expected=f"offset {ours}, where the batch begins",
+        found=f"the first message has offset {beginning}. {beginning - ours} offsets are lost",
+        hint="start the stream again. It goes on behind the gap, as allow_gap says. Raise the topic's retention",
     )
 
 

@@ -29,6 +29,7 @@ from sparkhaven.ingest.feeds.kafka.broker.errors import (
     passes,
     place_of,
     recreated,
+    retention_overtook,
     retention_passed,
     terms_of,
     told,
@@ -316,7 +317,8 @@ class MessageRangeReader(ABC, Generic[Some]):
         except kp.KafkaError as failed:
             return translated(failed, name, self._feed)
         if low > wanted.start:
-            return retention_passed(wanted.topic, wanted.partition, wanted.start, low)
+            passed = retention_overtook if self._feed.allow_gap else retention_passed
+            return passed(wanted.topic, wanted.partition, wanted.start, low)
         if high < wanted.stop:
             return end_before_position(wanted.topic, wanted.partition, wanted.stop, high)
         if consumer.last is not None:

@@ -19,11 +19,12 @@ from sparkhaven.ingest.bad_rows import BadRow, Rejects, as_batch
 from sparkhaven.ingest.feeds.base import reject_late, route
 from sparkhaven.ingest.feeds.delta.feed import DeltaFeed
 from sparkhaven.ingest.feeds.delta.planner import DeltaOptions, DeltaPlanner
-from sparkhaven.ingest.feeds.delta.source import path_of
+from sparkhaven.ingest.feeds.delta.source import path_of, sample_table
 from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec import (
     BadRowBudget,
     ColumnSpec,
+    Contract,
     InternalRule,
     Limit,
     PartitionSpec,
@@ -150,6 +151,24 @@ def test_a_file_from_before_a_column_was_added_has_nulls_and_an_undeclared_colum
     assert (caught.value.expected, caught.value.where) == ("'name'", str(table / "x.parquet"))
     feed = DeltaOptions(str(table), missing_columns="null")
     assert decoded(table, packed(5), packed(6), feed=feed)["name"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("contract", ["evolve", "discard-row", "freeze"])
+def test_columns_that_delta_hides_are_no_fields(tmp_path: Path, contract: Contract) -> None:
+    """Row tracking and change data feeds write columns into data files that the table does not have."""
+    table = unpack(tmp_path, until=4)
+    rows = {"id": [100, BIG], "name": ["n", "m"], "at": pa.array([AT, AT]).view(pa.timestamp("ns", "UTC"))}
+    hidden = {"_row-id-col-1fcd0677": [7, 8], "_change_type": ["insert", None], "__is_cdc": ["false", "false"]}
+    pq.write_table(pa.table(rows | hidden), table / "x.parquet")
+    size = (table / "x.parquet").stat().st_size
+    add = {"path": "x.parquet", "size": size, "partitionValues": {"day": "2026-11-22"}, "modificationTime": 0}
+    put_version(table, 5, {"add": {**add, "dataChange": True}})
+    rejects = Rejects(BadRowBudget(10, 1.0), frozen=contract == "freeze")
+    taken = decoded(table, packed(5), packed(6), rejects, contract=contract)
+    assert taken["id"].to_pylist() == [100] and not rejects.ignored
+    assert [(row.line, row.column) for row in rejects.rows] == [(2, "id")]
+    assert sorted(json.loads(rejects.rows[0].payload or b"")) == ["at", "day", "id", "name"]
+    assert sample_table(FS, DeltaOptions(str(table)), 100).fields.keys() == {"id", "name", "day", "at"}
 
 
 def test_rows_whose_timestamp_is_int96_can_be_sent_again(tmp_path: Path) -> None:

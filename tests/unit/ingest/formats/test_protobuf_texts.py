@@ -39,6 +39,7 @@ message T {
   google.protobuf.BytesValue blob = 8;
   repeated float many = 9;
   uint64 big = 10; sfixed64 small = 11; fixed32 middle = 12; bool yes = 13; Side side = 14; string text = 15;
+  map<string, Leg> by = 16;
 }
 """
 LISTED = "values { number_value: 1.5 } values { null_value: NULL_VALUE }"
@@ -114,3 +115,25 @@ def test_fixed_and_unsigned_numbers_in_whole_number_columns() -> None:
     assert value("middle", payloads()["middle: 4294967295"], kind="long", as_text=False) == [4294967295]
     assert value("big", payloads()["big: 18446744073709551615"], kind="long", as_text=False) == "overflow"
     assert value("small", payloads()["small: -9223372036854775808"], kind="long", as_text=False).startswith("equals")
+
+
+@pytest.mark.parametrize(("field", "head"), [("leg", b"\x12"), ("legs", b"\x0a"), ("by", b"\x82\x01")])
+def test_what_a_text_leaves_out_is_counted_and_what_it_cannot_have_is_a_bad_row(field: str, head: bytes) -> None:
+    def message(leg: bytes) -> bytes:
+        inner = b"\x0a\x01k\x12" + bytes([len(leg)]) + leg if field == "by" else leg
+        return head + bytes([len(inner)]) + inner
+
+    newer, other = message(b"\x10\x01\x48\x01"), message(b"\x08\x01")  # a field 9, and px as a varint
+    deeper = message(b"\x2a\x04\x10\x01\x48\x01")  # a field 9 of the Timestamp in it
+    one = replace(target("String", field), form=TextForm(as_text=True))
+    for strict in (False, True):
+        rejects = Rejects(PLENTY)
+        decoder = RecordDecoder([one], [], ProtobufRecords([one], source()), strict=strict)
+        rows = decoder.decode(framed_block([newer, other, deeper], np.arange(3)), "t/0", rejects)
+        found = [(row.line, row.code) for row in rejects.rows]
+        if strict:
+            assert (len(rows), found) == (0, [(0, "unknown-field"), (1, "not-protobuf"), (2, "unknown-field")])
+        else:
+            assert (rows.numbers.tolist(), found) == ([0, 2], [(1, "not-protobuf")])
+            assert rejects.ignored == {f"{field}.9": 1, f"{field}.at.9": 1}
+            assert f"field {field}.px is of another type on the wire" in rejects.rows[0].explanation

@@ -64,6 +64,11 @@ def test_defaults_and_all_keys() -> None:
     )
 
 
+def test_a_start_within_a_millisecond_has_no_message_before_it() -> None:
+    start = feed_of('topics = ["a"]\nstart = { timestamp = "2026-11-21T00:00:00.0005Z" }').start
+    assert start == Start("timestamp", at_ms=1_795_219_200_001)
+
+
 def test_start_offsets_and_key_columns() -> None:
     assert feed_of('topics = ["a"]\nstart = { "a:0" = 17 }').start == Start("offsets", offsets=(("a", 0, 17),))
     columns = parse('topics = ["a"]', 'Sym = { key = "sym" }\nAt = { meta = "offset" }').columns

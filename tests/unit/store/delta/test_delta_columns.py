@@ -36,9 +36,17 @@ def test_columns_that_swapped_their_names() -> None:
     written = [pa.field(name, pa.int64()) for name in ("a", "b", "x", "dropped")]
     assert names(table, *written) == ["b", "a", "Old", None]
     assert table.names_of({"a": "1", "x": None}) == {"b": "1", "Old": None}
+
+
+def test_columns_of_a_file_that_the_table_does_not_have() -> None:
+    """Row tracking and change data leave such ones; who takes one by name, as of an earlier schema, gets it."""
     plain = columns(field("a", "b", 1), field("Old", "X", 3), mode="none")
-    assert names(plain, *written) == ["a", "b", "x", "dropped"]
-    assert names(plain, pa.field("OLD", pa.int64())) == ["Old"]
+    written = [pa.field(name, pa.int64()) for name in ("a", "_row-id-col-7", "__is_cdc", "b", "OLD")]
+    assert names(plain, *written) == ["a", None, None, None, "Old"]
+    found = plain.logical(pa.schema(written), (), wanted={"b"})
+    assert [None if column is None else column.name for column in found] == ["a", None, None, "b", "Old"]
+    unknown = columns(mode="none")  # a log without a schema
+    assert names(unknown, *written) == [column.name for column in written]
 
 
 def test_columns_by_field_id() -> None:

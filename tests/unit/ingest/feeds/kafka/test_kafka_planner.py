@@ -33,8 +33,11 @@ class At:
     def at_time(self, places: list[tuple[str, int]], at_ms: int) -> dict[tuple[str, int], int | None]:
         return {place: at_ms if place[1] == 0 else None for place in places}
 
+    def __init__(self, of_group: int = 33) -> None:
+        self._of_group = of_group
+
     def committed(self, places: list[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
-        return {place: 33 if place[1] == 0 else None for place in places}
+        return {place: self._of_group if place[1] == 0 else None for place in places}
 
 
 def test_positions_that_can_be_read_stay() -> None:
@@ -111,6 +114,21 @@ def test_start_offsets_must_be_there(given_offset: tuple[str, int, int], expecte
     with pytest.raises(SettingsError, match="start offset") as caught:
         first_offsets(Start("offsets", offsets=(given_offset,)), [("t", 0)], VIEW, At(), begun=False)  # type: ignore[arg-type]
     assert (caught.value.expected, caught.value.found) == (expected, found)
+
+
+def test_what_a_group_has_committed_must_be_there() -> None:
+    """Retention may have passed it, which a gap allows; one behind the end is of another log of the topic."""
+    start = Start("committed")
+    with pytest.raises(PositionGapError, match="Retention has passed") as caught:
+        first_offsets(start, [("t", 0)], VIEW, At(9), begun=False)  # type: ignore[arg-type]
+    assert "allow_gap = true" in str(caught.value.hint)
+    found = first_offsets(start, [("t", 0)], VIEW, At(9), begun=False, allow_gap=True)  # type: ignore[arg-type]
+    assert found == {("t", 0): Position(10, "one")}
+    for allow_gap in (False, True):
+        with pytest.raises(SettingsError, match="start offset") as refused:
+            first_offsets(start, [("t", 0)], VIEW, At(101), begun=False, allow_gap=allow_gap)  # type: ignore[arg-type]
+        assert (refused.value.expected, refused.value.found) == ("offsets 10 to 100", "offset 101")
+        assert "group.id" in str(refused.value.hint)
 
 
 def test_shares_are_fair() -> None:

@@ -100,8 +100,9 @@ class Client:
 class Reader(MessageRangeReader[list[int]]):
     """Of offsets. ``ids``: those of topics now, and how often they were asked for."""
 
-    def __init__(self, script: Script, **limits: int) -> None:
-        super().__init__(replace(FEED, limits=ReadLimits(**limits)), patience=10.0, clock=lambda: script.now)
+    def __init__(self, script: Script, *, allow_gap: bool = False, **limits: int) -> None:
+        feed = replace(FEED, limits=ReadLimits(**limits), allow_gap=allow_gap)
+        super().__init__(feed, patience=10.0, clock=lambda: script.now)
         self.script = script
         self.ids: dict[str, str] = {}
         self.asked = 0
@@ -355,3 +356,11 @@ def test_bounds_that_cannot_be_had() -> None:
     with pytest.raises(RetryableFeedError, match="cannot be read") as caught:
         offsets(reader, 5, 9)
     assert "is late" in str(caught.value.found) and "tiger" not in str(caught.value)
+
+
+def test_retention_that_passes_a_range_while_it_waits_is_a_gap_for_the_next_start() -> None:
+    """Which plans behind the gap, where that is allowed; a stream that goes on does so by itself."""
+    reader = Reader(Script([OffsetOutOfRangeError()], bounds=(6, 100)), allow_gap=True)
+    with pytest.raises(RetryableFeedError, match="while they waited to be read") as caught:
+        offsets(reader, 5, 9)
+    assert "1 offsets are lost" in str(caught.value.found) and "allow_gap = true" not in str(caught.value.hint)
