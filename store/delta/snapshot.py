@@ -303,7 +303,7 @@ class DeltaColumns:
             column = _find(stored, self.columns, self.mode)
             if column is not None and column.name in given:
                 fields.append(None)
-            elif self.mode == "none" and (column is not None or field.name in wanted or not self.columns):
+            elif self.mode == "none" and (column is not None or stored.name in wanted or not self.columns):
                 fields.append(MappedField(stored.name if column is None else column.name))
             else:
                 fields.append(None if column is None else MappedField(column.name, column.type, self.mode))
