@@ -73,8 +73,12 @@ def list_partitions(fs: Fs, layout: Layout, namespace: str) -> list[Partition]:
     return partitions
 
 
-def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: Path | None = None) -> Partition:
+def add_partition(
+    fs: Fs, layout: Layout, namespace: str, name: str, *, volume: Path | None = None, dry_run: bool = False
+) -> Partition:
     """Makes a storage partition that readers see and merges write to; ``volume`` is the directory to keep it in.
+
+    ``dry_run``: only checks that it can be made.
 
     Idempotent. SettingsError: a name like those of later generations (``.g2``, ``.s2``), or the partition exists
     elsewhere. InvalidNameError: the name cannot be a directory.
@@ -107,6 +111,8 @@ def add_partition(fs: Fs, layout: Layout, namespace: str, name: str, *, volume: 
             raise TableNotFoundError(
                 "the link of a storage partition is broken", where=base / name, found=kept_in, hint="mount its volume"
             )
+    if dry_run:
+        return Partition(name, str(fs.resolve(base / name) if seen else target), True, False, 0)
     fs.keep_dirs(base, layout.root)
     fs.keep_dirs(writable, layout.root)
     fs.keep_dirs(fs.resolve(target), volume.resolve() if volume is not None else fs.resolve(base))

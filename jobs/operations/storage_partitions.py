@@ -47,8 +47,5 @@ def add(layout: Layout, namespace: str, name: str, volume: Path | None, *, dry_r
     """Makes a storage partition, if it is not there; raises what ``add_partition`` raises."""
     there = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
     new, first = name not in there, not there and namespace not in namespaces(layout)
-    if dry_run:
-        directory = volume.absolute() / namespace / name if volume else layout.partitions(namespace) / name
-        return AddedPartition(str(directory), new, new_namespace=first)
-    partition = add_partition(Fs(), layout, namespace, name, volume=volume)
-    return AddedPartition(partition.directory, new, partition.free_bytes, first)
+    partition = add_partition(Fs(), layout, namespace, name, volume=volume, dry_run=dry_run)
+    return AddedPartition(partition.directory, new, None if dry_run else partition.free_bytes, first)

@@ -125,6 +125,13 @@ def test_the_first_storage_partition_of_a_namespace_without_tables_is_told(db: I
         assert not json.loads(quiet.stdout)["new_namespace"] and quiet.stderr == ""
 
 
+@pytest.mark.parametrize("words", [["0.g2"], ["a/b"], ["9", "--volume", "/nowhere"]], ids=" ".join)
+def test_a_dry_run_of_a_new_partition_refuses_what_the_command_refuses(db: IntradayRows, words: list[str]) -> None:
+    done, dry = (run(db.root, "partitions", "add", "Test", *words, *more) for more in ([], ["--dry-run"]))
+    assert (dry.exit_code, dry.stderr) == (done.exit_code, done.stderr) == (2, done.stderr)
+    assert run(db.root, "partitions", "add", "Test", "9", "--dry-run").exit_code == 0
+
+
 @pytest.mark.parametrize("command", ["list", "drop", "requeue"])
 def test_an_unknown_reason_is_no_reason_without_rows(shared: IntradayRows, command: str) -> None:
     code, value = run_json(shared.root, "quarantine", command, NAME, "rows", "--reason", "overflwo")
