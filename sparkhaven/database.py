@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.monitor.doctor.finding import DoctorFinding
     from sparkhaven.jobs.operations.comparing import ComparedTable
     from sparkhaven.jobs.operations.history_dates import CleanedTable
-    from sparkhaven.jobs.operations.recovering import Recovery
+    from sparkhaven.jobs.operations.recovering import RebuildKeywords, Recovery
     from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
     from sparkhaven.store.merges.dropped_tables import TableDrop
@@ -65,20 +65,6 @@ class SaveKeywords(TypedDict, total=False):
     partition_by: str | None
     schema: str | Path | bytes | None
     internal: str
-
-
-class RebuildKeywords(TypedDict, total=False):
-    """Whether a commit log is rebuilt, and where its stream goes on, as the options of ``sparkhaven recover``.
-
-    ``position``: the next messages to read, ``TOPIC/PARTITION=OFFSET``. ``taken_until``: a time; files modified earlier
-    count as ingested. ``accept_positions``: the known ones hold for all rows. ``back_to_known``: newer rows go.
-    """
-
-    from_locations: bool
-    position: Names
-    taken_until: str | None
-    accept_positions: bool
-    back_to_known: bool
 
 
 @keyword_calls
@@ -456,15 +442,18 @@ class Database:
             >>> [(done.stream, done.report.clean) for done in db.recover("Equity.Trade").streams]
             [('test', True)]
         """
-        from sparkhaven.jobs.operations.recovering import RecoveryRequest, parse_choice, recover_streams
+        from sparkhaven.jobs.operations.recovering import (
+            RebuildKeywords,
+            RecoveryRequest,
+            position_choice,
+            recover_streams,
+        )
 
         refuse_keywords("Database.recover()", rebuild, RebuildKeywords)
         layout = self._layout() if is_copy(self._root) else writable_layout(self._root)
         require_database(layout.root, "check the path of the root")
-        positions, locations = (as_names(one) or () for one in (rebuild.get("position", ()), quarantine))
-        accept, back = rebuild.get("accept_positions", False), rebuild.get("back_to_known", False)
-        choice = parse_choice(positions, rebuild.get("taken_until"), accept, back)
-        asked = RecoveryRequest(name, stream, locations, rebuild.get("from_locations", False), choice, dry_run)
+        choice, from_locations = position_choice(rebuild), rebuild.get("from_locations", False)
+        asked = RecoveryRequest(name, stream, as_names(quarantine) or (), from_locations, choice, dry_run)
         return recover_streams(layout, asked, on_progress)
 
     def sql(self, query: str, **options: Unpack[QueryKeywords]) -> pa.Table:

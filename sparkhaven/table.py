@@ -32,16 +32,21 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.history_dates import HistoryDate
     from sparkhaven.jobs.operations.merge_frame import FrameMergeKeywords
     from sparkhaven.jobs.operations.merging import MergeKeywords
-    from sparkhaven.jobs.operations.quarantine import Requeued
-    from sparkhaven.jobs.operations.rewriting import RowsDeleted
-    from sparkhaven.jobs.operations.validating import DateRemoval, IntradayRemoval, Phase, ValidatedDate
+    from sparkhaven.jobs.operations.quarantine import RejectedKeywords, Requeued
+    from sparkhaven.jobs.operations.rewriting import RewriteKeywords, RowsDeleted
+    from sparkhaven.jobs.operations.validating import (
+        DateRemoval,
+        IntradayRemoval,
+        Phase,
+        ValidatedDate,
+        ValidationKeywords,
+    )
     from sparkhaven.jobs.session.spark_or_local import HistoryRun
     from sparkhaven.jobs.settings.frame_options import FrameKeywords
     from sparkhaven.writers.batch.commit import BatchOutcome
     from sparkhaven.writers.merge.adoption import AdoptedDate
     from sparkhaven.writers.merge.date_result import DateResult
     from sparkhaven.writers.removal.table_removal import StreamRemoval
-    from sparkhaven.writers.rewrites.rewrite_plan import Value
     from sparkhaven.writers.transfer.export import Exported
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
 
@@ -71,45 +76,6 @@ class SnapshotKeywords(TypedDict, total=False):
     checksum_verify: ChecksumVerify | None
     null_char: str | int | None
     skip_set_aside: bool
-
-
-class RewriteKeywords(TypedDict, total=False):
-    """What is changed of columns, as the options of ``sparkhaven rewrite-column``. ``set``: what columns are set to, an
-    expression or a function of record batches. ``inputs``: the columns that functions get. ``again``: also where a
-    date was rewritten so before."""
-
-    set: Mapping[str, Value]
-    add: Names
-    drop: Names
-    rename: Mapping[str, str]
-    retype: Mapping[str, str]
-    inputs: Names | None
-    lossy: Names
-    again: bool
-
-
-class ValidationKeywords(TypedDict, total=False):
-    """Which rules run, as the options of ``sparkhaven validate``. ``delete_after``: then truncate and delete the
-    intraday rows of dates that have passed; ``grace``: seconds in between."""
-
-    modes: Names
-    validator: Names
-    validator_path: str | Path | Sequence[str | Path]
-    allow_unevaluated: bool
-    delete_after: bool
-    grace: float
-
-
-class RejectedKeywords(TypedDict, total=False):
-    """Which rows of a quarantine, as the options of ``sparkhaven quarantine``: all that are given hold together.
-
-    ``reason``: a code. ``source``: a file or topic/partition, in which ``*`` matches any text. ``epoch``: the epoch
-    with which the rows were rejected.
-    """
-
-    reason: str | None
-    source: str | None
-    epoch: int | None
 
 
 @keyword_calls
@@ -557,26 +523,12 @@ class Table:
             >>> [(date.date, date.rows_out) for date in db.table("Equity.Trade").merge("2026-11-20")]
             [('2026-11-20', 3)]
         """
-        from sparkhaven.jobs.operations.merging import (
-            MergeJob,
-            MergeKeywords,
-            asked_days,
-            chosen_dates,
-            merge_options,
-            merged_dates,
-        )
+        from sparkhaven.jobs.operations.merging import MergeKeywords, merge_table
         from sparkhaven.jobs.session.spark_or_local import HistoryRun
-        from sparkhaven.store.schema.deployed.deploy import load_deployed
 
         refuse_keywords("Table.merge()", options, MergeKeywords)
-        place, names = self._writable(), as_names(dates)
-        schema, choice = load_deployed(place), parse_choice(names, closed)
-        merging = merge_options(schema, options)
-        days = asked_days(names, fill=merging.fill_missing, strict=False)
         run = HistoryRun("spark" if spark else "local", options.get("workers"), dry_run=dry_run, note=on_progress)
-        job = MergeJob(place, schema, merging, run, days)
-        values, _ = chosen_dates(job, choice, ask_zone=closed)
-        return raised(list(merged_dates(job, values)))
+        return raised(list(merge_table(self._writable(), as_names(dates), closed, options, run)))
 
     def merge_frame(
         self,
@@ -646,21 +598,10 @@ class Table:
             >>> [(date.date, date.validation.passed) for date in trades.validate("2026-11-20")]
             [('2026-11-20', True)]
         """
-        from sparkhaven.jobs.operations.validating import ValidationRun, validate_dates
-        from sparkhaven.writers.merge.publish.publish_phase import GRACE_S
+        from sparkhaven.jobs.operations.validating import ValidationKeywords, ValidationRun, validate_dates
 
         refuse_keywords("Table.validate()", options, ValidationKeywords)
-        paths = options.get("validator_path", ())
-        run = ValidationRun(
-            as_names(options.get("modes")) or (),
-            as_names(options.get("validator")) or (),
-            [local_path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
-            options.get("allow_unevaluated", False),
-            options.get("delete_after", False),
-            options.get("grace", GRACE_S),
-            dry_run,
-            on_progress,
-        )
+        run = ValidationRun.of(options, dry_run=dry_run, note=on_progress)
         return raised(list(validate_dates(self._place, _chosen(dates), run)))
 
     def truncate(
@@ -809,22 +750,12 @@ class Table:
             >>> [date.generation for date in trades.rewrite_columns("2026-11-20", set={"Size": "Size * 2"})]
             [2]
         """
-        from sparkhaven.jobs.operations.rewriting import rewrite_dates
+        from sparkhaven.jobs.operations.rewriting import RewriteKeywords, column_changes, rewrite_dates
         from sparkhaven.jobs.session.spark_or_local import HistoryRun
-        from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges
 
         refuse_keywords("Table.rewrite_columns()", changes, RewriteKeywords)
-        wanted = ColumnChanges(
-            add=as_names(changes.get("add")) or (),
-            drop=as_names(changes.get("drop")) or (),
-            rename=dict(changes.get("rename", {})),
-            retype=dict(changes.get("retype", {})),
-            set=dict(changes.get("set", {})),
-            inputs=as_names(changes.get("inputs")),
-            lossy=frozenset(as_names(changes.get("lossy")) or ()),
-        )
+        wanted, again = column_changes(changes), changes.get("again", False)
         run = HistoryRun("spark" if spark else "local", stop_on_error=True, dry_run=dry_run, note=on_progress)
-        again = changes.get("again", False)
         return raised(list(rewrite_dates(self._writable(), wanted, _chosen(dates), run, again=again)))
 
     def undo(
@@ -939,10 +870,16 @@ class Table:
             >>> db.table("Equity.Trade").requeue("test").sent
             0
         """
-        from sparkhaven.jobs.operations.quarantine import Requeued, RequeueRequest, chosen_rows, requeue
+        from sparkhaven.jobs.operations.quarantine import (
+            RejectedKeywords,
+            Requeued,
+            RequeueRequest,
+            chosen_rows,
+            requeue,
+        )
 
         refuse_keywords("Table.requeue()", rows, RejectedKeywords)
-        chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), "pending")
+        chosen = chosen_rows(rows, "pending")
         own, edited = (None if file is None else local_path(file) for file in (stream_file, repaired))
         done = Requeued()
         requeue(self._writable().of_stream(stream), RequeueRequest(chosen, own, edited, dry_run), done)
@@ -977,10 +914,10 @@ class Table:
             >>> db.table("Equity.Trade").drop_rejected("test", reason="overflow")
             0
         """
-        from sparkhaven.jobs.operations.quarantine import chosen_rows, drop_rows
+        from sparkhaven.jobs.operations.quarantine import RejectedKeywords, chosen_rows, drop_rows
 
         refuse_keywords("Table.drop_rejected()", rows, RejectedKeywords)
-        chosen = chosen_rows(rows.get("reason"), rows.get("source"), rows.get("epoch"), state)
+        chosen = chosen_rows(rows, state)
         return drop_rows(self._writable().of_stream(stream), chosen, everything=everything, dry_run=dry_run)
 
     # dates of history

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +146,36 @@ def ledger_of(place: StreamPlace) -> Ledger | None:
             hint="start the stream once. It writes the ledger again, with the place of its settings",
         )
     return ledger
+
+
+def row_value(row: QuarantinedRow, requeued: dict[tuple[str, int], int]) -> dict[str, Any]:
+    """A row as JSON: payload and key as text, or as base64 where they are not UTF-8."""
+    key = (row["SourcePartition"], row["Position"])
+    return {
+        "stream": row["Stream"],
+        "table": f"{row['Namespace']}.{row['TableName']}",
+        "source": row["SourcePartition"],
+        "position": row["Position"],
+        "reason": row["Reason"],
+        "detail": row["Detail"],
+        "column": row["Column"],
+        "expected": row["Expected"],
+        "value": row["Value"],
+        **_text("payload", row["Payload"]),
+        "payload_bytes": row["PayloadBytes"],
+        "header": row["Header"],
+        **_text("key", row["Key"]),
+        "source_time_ns": row["SourceTime"],
+        "epoch": row["Epoch"],
+        "time": row["Time"].astimezone(UTC),
+        "requeued_epoch": row["RequeuedEpoch"] or requeued.get(key),
+    }
+
+
+def _text(name: str, data: bytes | bytearray | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: bytes(data).decode("utf-8")}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypedDict
 
 from sparkhaven.ingest.settings import parse_size
-from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, recorded_zone
+from sparkhaven.jobs.date_choice import DateChoice, intraday_dates, parse_choice, recorded_zone
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge, is_submitted, rows_of
 from sparkhaven.jobs.settings.keywords import Names
 from sparkhaven.store.epochs.reading.stream_state import newest_states
@@ -20,6 +20,7 @@ from sparkhaven.store.io.sync import SYNC_MODES, SyncMode
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.selection import begin_of, range_of
+from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.merge.date_merges import DateMerges
 from sparkhaven.writers.merge.date_result import DateResult
@@ -206,6 +207,20 @@ def merged_dates(job: MergeJob, values: Sequence[str]) -> Iterator[DateResult]:
             yield from job.merge(sorted(values), executor)
     if not job.run.dry_run:
         follow(job.place, job.run.note)
+
+
+def merge_table(
+    place: TablePlace, dates: Sequence[str] | None, closed: bool, given: MergeKeywords, run: HistoryRun
+) -> Iterator[DateResult]:
+    """Merges dates that are named, or all that are closed; a result as each is done.
+
+    Raises what ``merge_options``, ``parse_choice`` and ``chosen_dates`` raise.
+    """
+    schema, choice = load_deployed(place), parse_choice(dates, closed)
+    options = merge_options(schema, given)
+    job = MergeJob(place, schema, options, run, asked_days(dates, fill=options.fill_missing, strict=False))
+    values, _ = chosen_dates(job, choice, ask_zone=closed)
+    return merged_dates(job, values)
 
 
 def noted(results: Iterable[DateResult], done: set[str], stop_on_error: bool = False) -> Iterator[DateResult]:

@@ -28,16 +28,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pyarrow as pa
 
 from sparkhaven.ingest.bad_rows import BadRow, Rejects
 from sparkhaven.ingest.requeued_rows import decode_requeued
 from sparkhaven.ingest.spec import BadRowBudget, StreamSpec
-from sparkhaven.jobs.monitor.rejected import QuarantinedStream, find
+from sparkhaven.jobs.monitor.rejected import QuarantinedStream, find, row_value
 from sparkhaven.jobs.settings.stream_file import StreamSettings, load_stream_tables
 from sparkhaven.jobs.settings.stream_schema import checked_schema, require_same_rule
 from sparkhaven.jobs.streams.progress import Progress
@@ -69,6 +68,18 @@ ANY = BadRowBudget(max_rows=2**62, max_fraction=1.0)
 QUERY = "requeue"
 PORTION_ROWS, PORTION_BYTES = 10_000, 64 << 20
 TOLD = frozenset({"stream", "table", "reason", "detail", "column", "expected", "value", "header", "source_time_ns"})
+
+
+class RejectedKeywords(TypedDict, total=False):
+    """Which rows of a quarantine, as the options of ``sparkhaven quarantine``: all that are given hold together.
+
+    ``reason``: a code. ``source``: a file or topic/partition, in which ``*`` matches any text. ``epoch``: the epoch
+    with which the rows were rejected.
+    """
+
+    reason: str | None
+    source: str | None
+    epoch: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +192,11 @@ def drop_rows(place: StreamPlace, chosen: Chosen, *, everything: bool = False, d
     return rejected.count(chosen, rejected.epoch) if dry_run else rejected.quarantine().drop(chosen, rejected.epoch)
 
 
-def chosen_rows(reason: str | None, source: str | None, epoch: int | None, state: str) -> Chosen:
+def chosen_rows(given: RejectedKeywords, state: str) -> Chosen:
     """The rows that all of these hold for. SettingsError: there is no such state or reason."""
     if state not in ("all", "pending", "requeued"):
         raise SettingsError("unknown state", expected="all, pending or requeued", found=state)
-    codes = {known.value for known in Reason}
+    reason, codes = given.get("reason"), {known.value for known in Reason}
     if reason is not None and reason not in codes:
         raise SettingsError(
             "unknown reason of a rejected row",
@@ -193,7 +204,7 @@ def chosen_rows(reason: str | None, source: str | None, epoch: int | None, state
             found=repr(reason),
             hint="the list of rejected rows has the code of each",
         )
-    return Chosen(reason, source, epoch, state)  # type: ignore[arg-type]
+    return Chosen(reason, given.get("source"), given.get("epoch"), state)  # type: ignore[arg-type]
 
 
 def _settings(place: StreamPlace, rejected: QuarantinedStream, stream_file: Path | None) -> StreamSettings:
@@ -457,36 +468,3 @@ def _bytes(value: dict[str, Any], name: str) -> bytes | None:
     if text is not None and not isinstance(text, str):
         raise TypeError(f"{name} is a text, which may hold JSON")  # parsed here, its numbers might be rounded
     return None if text is None else text.encode("utf-8")
-
-
-def row_value(row: QuarantinedRow, requeued: dict[tuple[str, int], int]) -> dict[str, Any]:
-    """A row as JSON: payload and key as text, or as base64 where they are not UTF-8."""
-    key = (row["SourcePartition"], row["Position"])
-    return {
-        "stream": row["Stream"],
-        "table": f"{row['Namespace']}.{row['TableName']}",
-        "source": row["SourcePartition"],
-        "position": row["Position"],
-        "reason": row["Reason"],
-        "detail": row["Detail"],
-        "column": row["Column"],
-        "expected": row["Expected"],
-        "value": row["Value"],
-        **_text("payload", row["Payload"]),
-        "payload_bytes": row["PayloadBytes"],
-        "header": row["Header"],
-        **_text("key", row["Key"]),
-        "source_time_ns": row["SourceTime"],
-        "epoch": row["Epoch"],
-        "time": row["Time"].astimezone(UTC),
-        "requeued_epoch": row["RequeuedEpoch"] or requeued.get(key),
-    }
-
-
-def _text(name: str, data: bytes | bytearray | None) -> dict[str, str | None]:
-    if data is None:
-        return {name: None}
-    try:
-        return {name: bytes(data).decode("utf-8")}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}

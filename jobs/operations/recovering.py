@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypedDict
 
 from sparkhaven.jobs.operations.epoch_changes import open_log
+from sparkhaven.jobs.settings.keywords import Names, as_names
 from sparkhaven.store import next_steps
 from sparkhaven.store.epochs.files.lock import take_commit_lock, take_lock, take_lock_if_there
 from sparkhaven.store.epochs.reading.stream_state import list_streams
@@ -39,8 +41,24 @@ LATER = (
 )
 
 
-def parse_choice(positions: Sequence[str], taken_until: str | None, accept: bool, back: bool) -> PositionChoice:
-    """The choice of the options; SettingsError where they exclude each other or cannot be parsed."""
+class RebuildKeywords(TypedDict, total=False):
+    """Whether a commit log is rebuilt, and where its stream goes on, as the options of ``sparkhaven recover``.
+
+    ``position``: the next messages to read, ``TOPIC/PARTITION=OFFSET``. ``taken_until``: a time; files modified earlier
+    count as ingested. ``accept_positions``: the known ones hold for all rows. ``back_to_known``: newer rows go.
+    """
+
+    from_locations: bool
+    position: Names
+    taken_until: str | None
+    accept_positions: bool
+    back_to_known: bool
+
+
+def position_choice(given: RebuildKeywords) -> PositionChoice:
+    """The choice of the words; SettingsError where they exclude each other or cannot be parsed."""
+    positions, taken_until = as_names(given.get("position")) or (), given.get("taken_until")
+    accept, back = given.get("accept_positions", False), given.get("back_to_known", False)
     if back and (positions or taken_until or accept):
         raise SettingsError(
             "--back-to-known excludes the other choices", expected="one of them", found="--back-to-known and another"

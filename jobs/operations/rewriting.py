@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import TypedDict
 
 from sparkhaven.jobs.date_choice import DateChoice
 from sparkhaven.jobs.operations.epoch_changes import open_log
 from sparkhaven.jobs.session.spark_or_local import HistoryRun, choose_for_merge, is_submitted
+from sparkhaven.jobs.settings.keywords import Names, as_names
 from sparkhaven.store.merges.history import row_content
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.places import TablePlace
@@ -22,10 +24,38 @@ from sparkhaven.writers.merge.date_result import DateResult
 from sparkhaven.writers.merge.executor import LocalExecutor, local_workers
 from sparkhaven.writers.merge.plan.merge_plan import MergeOptions
 from sparkhaven.writers.removal.row_removal import find_rows
-from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges, RewritePlanner, deployed_changes
+from sparkhaven.writers.rewrites.rewrite_plan import ColumnChanges, RewritePlanner, Value, deployed_changes
 from sparkhaven.writers.rewrites.row_deletion import DeletedRows
 from sparkhaven.writers.rewrites.row_deletion import delete_rows as delete_matching
 from sparkhaven.writers.transfer.extended import follow
+
+
+class RewriteKeywords(TypedDict, total=False):
+    """What is changed of columns, as the options of ``sparkhaven rewrite-column``. ``set``: what columns are set to, an
+    expression or a function of record batches. ``inputs``: the columns that functions get. ``again``: also where a
+    date was rewritten so before."""
+
+    set: Mapping[str, Value]
+    add: Names
+    drop: Names
+    rename: Mapping[str, str]
+    retype: Mapping[str, str]
+    inputs: Names | None
+    lossy: Names
+    again: bool
+
+
+def column_changes(given: RewriteKeywords) -> ColumnChanges:
+    """What the words change."""
+    return ColumnChanges(
+        add=as_names(given.get("add")) or (),
+        drop=as_names(given.get("drop")) or (),
+        rename=dict(given.get("rename", {})),
+        retype=dict(given.get("retype", {})),
+        set=dict(given.get("set", {})),
+        inputs=as_names(given.get("inputs")),
+        lossy=frozenset(as_names(given.get("lossy")) or ()),
+    )
 
 
 def rewrite_dates(

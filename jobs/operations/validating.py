@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from sparkhaven.jobs.date_choice import DateChoice, intraday_dates
+from sparkhaven.jobs.settings.keywords import Names, as_names
 from sparkhaven.store.epochs.reading.stream_state import newest_states
 from sparkhaven.store.errors import SettingsError, SparkhavenError, meant
+from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.io.read_only_roots import is_copy
 from sparkhaven.store.merges.merge_records import all_values, newest
 from sparkhaven.store.merges.validations import Validation, store_validation
@@ -31,6 +33,18 @@ from sparkhaven.writers.validation.validators import load_validators
 Phase = Literal["truncate", "delete"]
 
 
+class ValidationKeywords(TypedDict, total=False):
+    """Which rules run, as the options of ``sparkhaven validate``. ``delete_after``: then truncate and delete the
+    intraday rows of dates that have passed; ``grace``: seconds in between."""
+
+    modes: Names
+    validator: Names
+    validator_path: str | Path | Sequence[str | Path]
+    allow_unevaluated: bool
+    delete_after: bool
+    grace: float
+
+
 @dataclass(frozen=True, slots=True)
 class ValidationRun:
     """Which rules run, and what follows. ``grace``: seconds between truncate and delete.
@@ -47,6 +61,21 @@ class ValidationRun:
     dry_run: bool = False
     note: Callable[[str], None] = field(default=lambda _: None)
     on_error: Callable[[BaseException], None] = field(default=lambda _: None)
+
+    @classmethod
+    def of(cls, given: ValidationKeywords, *, dry_run: bool, note: Callable[[str], None]) -> ValidationRun:
+        """What the words ask for."""
+        paths = given.get("validator_path", ())
+        return cls(
+            as_names(given.get("modes")) or (),
+            as_names(given.get("validator")) or (),
+            [local_path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)],
+            given.get("allow_unevaluated", False),
+            given.get("delete_after", False),
+            given.get("grace", GRACE_S),
+            dry_run,
+            note,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,22 +82,20 @@ def build_session(
     memory: str = "1g",
     verbose: bool = False,
     extra: Mapping[str, str] | None = None,
-    fs: Fs | None = None,
-    environ: MutableMapping[str, str] | None = None,
 ) -> SparkSession:
     """The session of one job, or the one that spark-submit has prepared. ``extra`` overrides the settings here.
 
     Spark's own errors are logged only if ``verbose``: the job itself reports what stops it.
     SettingsError when Spark or the JDK is missing or too old, before Spark starts.
     """
-    environ = os.environ if environ is None else environ
+    environ = os.environ
     installed_spark()
     submitted = is_submitted(environ)
     conf = settings(workers=workers, memory=memory, submitted=submitted)
     if submitted:
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
-        fs = fs or Fs()
+        fs = Fs()
         require_jdk(fs, environ)
         python = python_launcher(fs, environ)
         conf["spark.pyspark.python"] = conf["spark.pyspark.driver.python"] = python

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +36,17 @@ EXIT_CODES = {
 }
 
 
-DROPPED_VERBS = ("dropped before,", "would drop", "dropped")
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """What is said of a date: that it was done before, would be done, or was done. ``later``: former files go later."""
+
+    before: str
+    planned: str
+    done: str
+    later: bool = True
+
+
+DROPPED_VERBS = Verbs("dropped before,", "would drop", "dropped")
 
 
 def register(app: typer.Typer) -> None:
@@ -179,8 +190,8 @@ def move(
     values = merged_dates(table_place, parse_choice(dates))
     run = _run(cli, workers, stop_on_error=stop_on_error, dry_run=dry_run)
 
-    verbs, results = ("is there,", "would move", "moved"), history_dates.move(table_place, values, to, run)
-    _show(cli, name, results, verbs, dry_run=dry_run, to=to)
+    results = history_dates.move(table_place, values, to, run)
+    _show(cli, name, results, Verbs("is there,", "would move", "moved"), dry_run=dry_run, to=to)
 
 
 def detach(
@@ -201,7 +212,7 @@ def detach(
     table_place = cli.place(name)
     values = merged_dates(table_place, parse_choice(dates), detached=True)
     results = history_dates.detach(table_place, values, out, _run(cli, dry_run=dry_run))
-    _show(cli, name, results, ("detached before,", "would detach", "detached"), dry_run=dry_run)
+    _show(cli, name, results, Verbs("detached before,", "would detach", "detached"), dry_run=dry_run)
 
 
 def attach(
@@ -222,31 +233,20 @@ def attach(
     Of a directory with several, each part that was detached to it has to be there.
     """
     results = history_dates.attach(cli.place(name), directory, to, _run(cli, dry_run=dry_run))
-    verbs = ("attached before,", "would attach", "attached")
-    _show(cli, name, results, verbs, dry_run=dry_run, later=False)
+    _show(cli, name, results, Verbs("attached before,", "would attach", "attached", later=False), dry_run=dry_run)
 
 
 def _show(
-    cli: CliContext,
-    name: str,
-    results: Iterable[HistoryDate],
-    verbs: tuple[str, str, str],
-    *,
-    dry_run: bool,
-    to: str | None = None,
-    later: bool = True,
+    cli: CliContext, name: str, results: Iterable[HistoryDate], verbs: Verbs, *, dry_run: bool, to: str | None = None
 ) -> int:
-    """Prints what was done with each date, then the sums; the rows.
-
-    ``verbs``: for what was done before, what would be done, and what was done. ``later``: former files go later.
-    """
+    """Prints what was done with each date, then the sums; the rows."""
     dates, rows, size = 0, 0, 0
     for done in results:
         if done.error is not None:
             cli.report(done.error, table=name, date=done.date)
             continue
         dates, rows, size = dates + bool(done.generation), rows + done.rows, size + done.bytes
-        verb = verbs[0] if not done.generation else verbs[1] if dry_run else verbs[2]
+        verb = verbs.before if not done.generation else verbs.planned if dry_run else verbs.done
         record: dict[str, object] = {"table": name, "date": done.date, "rows": done.rows, "bytes": done.bytes}
         text = f"{done.date}: {verb} {counted(done.rows, 'row')}, {counted(done.bytes, 'byte')}"
         if done.path is not None:
@@ -254,12 +254,10 @@ def _show(
         if to is not None:
             record, text = {**record, "from": [*done.origin], "to": to}, f"{text}, {', '.join(done.origin)} to {to}"
         cli.result({**record, "generation": done.generation, "dry_run": dry_run}, text)
-    then = (
-        f". The former files go in an hour, by the next merge or `sparkhaven clean {name}`" if later and dates else ""
-    )
+    then = f". The former files go in an hour, by the next merge or `sparkhaven clean {name}`"
     text = f"{counted(dates, 'date')}, {counted(rows, 'row')}, {counted(size, 'byte')}"
     record = {"table": name, "dates": dates, "rows": rows, "bytes": size, "dry_run": dry_run}
-    cli.result(record, text + (" (dry run)" if dry_run else then))
+    cli.result(record, text + (" (dry run)" if dry_run else then if verbs.later and dates else ""))
     return rows
 
 

@@ -11,8 +11,7 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, OneStream, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.monitor.rejected import find
-from sparkhaven.jobs.operations.quarantine import row_value
+from sparkhaven.jobs.monitor.rejected import find, row_value
 from sparkhaven.store.errors import EXIT_BAD_DATA, SparkhavenError, counted
 from sparkhaven.store.io.local_path import local_path
 
@@ -37,9 +36,9 @@ class RowFilter:
     epoch: Annotated[int | None, typer.Option(metavar="N", help="Only rows that were rejected with this epoch.")] = None
 
     def chosen(self, state: str) -> Chosen:
-        from sparkhaven.jobs.operations.quarantine import chosen_rows
+        from sparkhaven.jobs.operations.quarantine import RejectedKeywords, chosen_rows
 
-        return chosen_rows(self.reason, self.source, self.epoch, state)
+        return chosen_rows(RejectedKeywords(reason=self.reason, source=self.source, epoch=self.epoch), state)
 
 
 def register(app: typer.Typer) -> None:

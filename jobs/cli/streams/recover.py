@@ -14,10 +14,11 @@ from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import AnyTableArgument, DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
 from sparkhaven.jobs.operations.recovering import (
+    RebuildKeywords,
     RecoveredStream,
     Recovery,
     RecoveryRequest,
-    parse_choice,
+    position_choice,
     recover_streams,
 )
 from sparkhaven.store.epochs.reading.stream_state import load_stream
@@ -53,7 +54,13 @@ class Rebuild:
     @property
     def choice(self) -> PositionChoice:
         """The positions that are chosen. SettingsError: choices that exclude each other, or cannot be parsed."""
-        return parse_choice(self.position or [], self.taken_until, self.accept_positions, self.back_to_known)
+        given = RebuildKeywords(
+            position=self.position or (),
+            taken_until=self.taken_until,
+            accept_positions=self.accept_positions,
+            back_to_known=self.back_to_known,
+        )
+        return position_choice(given)
 
 
 def register(app: typer.Typer) -> None:

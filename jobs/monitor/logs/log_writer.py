@@ -30,7 +30,7 @@ from sparkhaven.store.epochs.state.resume_rules import PartitionRule
 from sparkhaven.store.errors import LockLostError, SchemaChangeError, SparkhavenError, as_ours, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, LocationKey
-from sparkhaven.store.places import StreamPlace, TablePlace
+from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import deploy, load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.writers.append.worker_cache import WorkerCache
@@ -117,8 +117,7 @@ class LogWriter:
             if self._fs.stat(self._layout.root) is None:
                 return  # nothing has run in a root that does not exist
             append_rows(
-                self._fs,
-                self._layout,
+                TablePlace(self._fs, self._layout, table.table),
                 table,
                 rows,
                 run_id=self.run_id,
@@ -176,8 +175,7 @@ def stream_name(number: int) -> str:
 
 
 def append_rows(
-    fs: Fs,
-    layout: Layout,
+    place: TablePlace,
     table: LogTable,
     rows: Sequence[LogRow],
     *,
@@ -190,13 +188,13 @@ def append_rows(
     ``warn`` receives errors after the commit. LockLostError: all streams of the table are locked. Others as
     ``deploy``, ``StreamLog.open`` and ``write_batch``.
     """
-    schema = _deployed(fs, layout, table)
-    with _open(fs, layout, table, schema, run_id, clock) as log:
+    fs, schema = place.fs, _deployed(place, table)
+    with _open(place, Opening(schema, run_id, clock, rule=BY_DAY)) as log:
         stream, offsets = log.state.stream, log.state.offsets
-        remove_stale_scratch(StreamPlace(fs, layout, table.table, stream))
+        remove_stale_scratch(place.of_stream(stream))
         start = offsets[PLACE].stop if PLACE in offsets else 0
         added = OffsetRange(*PLACE, start, start + len(rows))
-        target = StreamTarget(layout, table.table, stream, schema, log.state.generation, takes_late=True)
+        target = StreamTarget(place.layout, place.table, stream, schema, log.state.generation, takes_late=True)
         memory = WorkerCache()
 
         def decode(split: Split, notes: SplitNotes) -> Iterable[tuple[LocationKey, pa.RecordBatch]]:
@@ -223,12 +221,12 @@ def append_rows(
     return outcome.epoch or 0
 
 
-def _deployed(fs: Fs, layout: Layout, table: LogTable) -> TableSchema:
+def _deployed(place: TablePlace, table: LogTable) -> TableSchema:
     """The schema of a log table; where a newer release has added columns to it, that of the newer release."""
     try:
-        return deploy(fs, layout, table.schema())
+        return deploy(place.fs, place.layout, table.schema())
     except SchemaChangeError:
-        return load_deployed(TablePlace(fs, layout, table.table))
+        return load_deployed(place)
 
 
 def by_day(schema: TableSchema, internal: str, rows: Sequence[LogRow]) -> list[tuple[LocationKey, pa.RecordBatch]]:
@@ -245,16 +243,12 @@ def _typed(schema: TableSchema, rows: Sequence[LogRow]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, [column.name for column in schema.stored])
 
 
-def _open(
-    fs: Fs, layout: Layout, table: LogTable, schema: TableSchema, run_id: str, clock: Callable[[], float]
-) -> StreamLog:
+def _open(place: TablePlace, opening: Opening) -> StreamLog:
+    """The log of the first stream of a log table that no other process writes."""
     number = 0
     while True:
         try:
-            return StreamLog.open(
-                StreamPlace(fs, layout, table.table, stream_name(number)),
-                Opening(schema, run_id, clock, rule=BY_DAY),
-            )
+            return StreamLog.open(place.of_stream(stream_name(number)), opening)
         except LockLostError:
             number += 1
             if number == STREAMS:

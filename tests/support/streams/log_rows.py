@@ -12,6 +12,7 @@ from sparkhaven.jobs.monitor.logs.log_writer import append_rows
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
+from sparkhaven.store.places import TablePlace
 
 NOW = 1_700_000_000.0  # 2023-11-14
 DAY = "2023-11-14"
@@ -26,4 +27,5 @@ def rows_of(root: Path, table: LogTable) -> list[dict[str, Any]]:
 def add(root: Path, table: LogTable, *rows: dict[str, object], fs: Fs | None = None) -> int:
     """Appends rows at ``NOW``; the epoch."""
     whole = [{"Timestamp": int(NOW) * 10**9, "RunId": "r", "Host": "h", **row} for row in rows]
-    return append_rows(fs or Fs(), Layout(root), table, whole, run_id="r", clock=lambda: NOW, warn=pytest.fail)
+    place = TablePlace(fs or Fs(), Layout(root), table.table)
+    return append_rows(place, table, whole, run_id="r", clock=lambda: NOW, warn=pytest.fail)

@@ -87,10 +87,10 @@ SPREAD = {
     "ExportKeywords": "sparkhaven.jobs.operations.exporting",
     "MergeKeywords": "sparkhaven.jobs.operations.merging",
     "QueryKeywords": "sparkhaven.database",
-    "RebuildKeywords": "sparkhaven.database",
-    "RejectedKeywords": "sparkhaven.table",
-    "RewriteKeywords": "sparkhaven.table",
-    "ValidationKeywords": "sparkhaven.table",
+    "RebuildKeywords": "sparkhaven.jobs.operations.recovering",
+    "RejectedKeywords": "sparkhaven.jobs.operations.quarantine",
+    "RewriteKeywords": "sparkhaven.jobs.operations.rewriting",
+    "ValidationKeywords": "sparkhaven.jobs.operations.validating",
 }
 
 
