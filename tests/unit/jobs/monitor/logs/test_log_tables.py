@@ -326,7 +326,7 @@ def test_both_tables_of_a_merge_are_written_at_once_and_told_of_in_order(
 ) -> None:
     both, tried, told = Barrier(2), list[LogTable](), list[str]()
 
-    def fail(fs: Fs, layout: Layout, table: LogTable, rows: object, **_: object) -> None:
+    def fail(place: TablePlace, table: LogTable, rows: object, **_: object) -> None:
         tried.append(table)
         if tried.count(table) == 1:  # later each is tried again
             both.wait(20)
