@@ -84,8 +84,8 @@ def _one(value: Any, field: FieldDescriptor) -> Any:
         special = _SPECIAL.get(field.message_type.full_name)
         if special is not None:
             return special(value)
-        declared = field.message_type.fields_by_name
-        return {set_field.name: structure(inner, declared[set_field.name]) for set_field, inner in value.ListFields()}
+        fields = ((_declared(of, field.message_type), inner) for of, inner in value.ListFields())
+        return {_shown_name(of): structure(inner, of) for of, inner in fields}
     low, high = BOUNDS.get(field.type, (None, None))
     if low is not None and high is not None and not low <= value <= high:
         raise NoTextError(Refusal(Reason.OVERFLOW, f"a whole number from {low} to {high}"))
@@ -95,6 +95,21 @@ def _one(value: Any, field: FieldDescriptor) -> Any:
     if field.type == F.TYPE_STRING and isinstance(value, bytes):
         raise NoTextError(Refusal(Reason.NOT_UTF8, "text in UTF-8"))
     return value
+
+
+def _declared(field: FieldDescriptor, message: Descriptor) -> FieldDescriptor:
+    """A field of a wider copy as it was declared, in a message or as an extension of it."""
+    extension = field.is_extension
+    return (
+        message.file.pool.FindExtensionByNumber(message, field.number)
+        if extension
+        else message.fields_by_name[field.name]
+    )
+
+
+def _shown_name(field: FieldDescriptor) -> str:
+    """As Protobuf's own JSON has it."""
+    return f"[{field.full_name}]" if field.is_extension else field.name
 
 
 def no_timestamp(nanos: int) -> Refusal:
@@ -334,19 +349,19 @@ _WHOLE: Path = ()
 def _inner(message: Message, declared: Descriptor, paths: Sequence[Path]) -> Iterator[tuple[str, Any, Any, list[Path]]]:
     """The messages inside that paths lead into: name, message, declared type, what is left of the paths."""
     whole = _WHOLE in paths
-    for name in list(declared.fields_by_name) if whole else dict.fromkeys(path[0] for path in paths):
-        field = declared.fields_by_name[name]
-        kind, deeper = field.message_type, [path[1:] for path in paths if path[:1] == (name,)] + [_WHOLE] * whole
-        if kind is None:
+    for set_field, value in message.ListFields():
+        name, deeper = set_field.name, [path[1:] for path in paths if path[:1] == (set_field.name,)]
+        if set_field.message_type is None or not (whole or (deeper and not set_field.is_extension)):
             continue
+        kind, left = _declared(set_field, declared).message_type, deeper + [_WHOLE] * whole
         if kind.GetOptions().map_entry:
-            of_values, values = kind.fields_by_name["value"].message_type, getattr(message, name)
+            of_values = kind.fields_by_name["value"].message_type
             if of_values is not None:
-                yield from ((name, values[key], of_values, deeper) for key in values)
-        elif field.is_repeated:
-            yield from ((name, element, kind, deeper) for element in getattr(message, name))
-        elif message.HasField(name):
-            yield name, getattr(message, name), kind, deeper
+                yield from ((name, value[key], of_values, left) for key in value)
+        elif set_field.is_repeated:
+            yield from ((name, element, kind, left) for element in value)
+        else:
+            yield name, value, kind, left
 
 
 def _other_wire(message: Message, declared: Descriptor, paths: Sequence[Path], prefix: str = "") -> str:

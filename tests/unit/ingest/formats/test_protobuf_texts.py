@@ -137,3 +137,25 @@ def test_what_a_text_leaves_out_is_counted_and_what_it_cannot_have_is_a_bad_row(
             assert (rows.numbers.tolist(), found) == ([0, 2], [(1, "not-protobuf")])
             assert rejects.ignored == {f"{field}.9": 1, f"{field}.at.9": 1}
             assert f"field {field}.px is of another type on the wire" in rejects.rows[0].explanation
+
+
+EXTENDED = """syntax = "proto2";
+enum Side { NONE = 0; BUY = 1; }
+message Leg { optional double px = 1; extensions 100 to 200; }
+extend Leg { optional Side side = 100; optional Leg next = 101; repeated int32 sizes = 102; }
+message T { optional Leg leg = 1; }
+"""
+
+
+@pytest.mark.slow
+def test_extensions_stand_under_their_full_names() -> None:
+    extended = ProtobufSource(compiled(Path(mkdtemp()), EXTENDED), "T")
+    text = "leg { px: 1.5 [side]: BUY [sizes]: [1, 2] [next] { px: 2 } }"
+    (payload,) = encoded_all(Path(mkdtemp()), EXTENDED, "T", [text])
+    newer = b"\x0a\x06\xaa\x06\x03\xb8\x3e\x01"  # a field 999 in an extension
+    one, rejects = replace(target("String", "leg"), form=TextForm(as_text=True)), Rejects(PLENTY)
+    decoder = RecordDecoder([one], [], ProtobufRecords([one], extended))
+    rows = decoder.decode(framed_block([payload, newer], np.arange(2)), "t/0", rejects)
+    whole = {"px": 1.5, "[side]": "BUY", "[next]": {"px": 2.0}, "[sizes]": [1, 2]}
+    assert [json.loads(text) for text in rows.columns[0].to_pylist()] == [whole, {"[next]": {}}]
+    assert (rejects.rows, dict(rejects.ignored)) == ([], {"leg.next.999": 1})
