@@ -16,7 +16,7 @@ from sparkhaven.jobs.dataframes.source import DeephavenSource
 from sparkhaven.jobs.session.interpreter import is_remote, settle_interpreter
 from sparkhaven.jobs.session.spark_jar import place_jar, reader_setting
 from sparkhaven.jobs.settings.keywords import refuse_keywords
-from sparkhaven.readers.spark.jvm.plan_file import make_plan, refused, why_python, write_plan
+from sparkhaven.readers.spark.jvm.plan_file import PLAN, make_plan, refused, why_python, write_plan
 from sparkhaven.readers.spark.options import option_text, read_options
 from sparkhaven.store.argument_types import checked
 from sparkhaven.store.errors import SparkhavenError
@@ -94,7 +94,7 @@ def read_frame(spark: SparkSession, root: str | Path, name: str, **options: Unpa
     return spark.read.format(DeephavenSource.name()).options(**texts).load(name)
 
 
-SOURCE = "io.sparkhaven.spark.PlanSource"
+SOURCE = "io.sparkhaven.spark.DeephavenSource"
 
 
 def planned_frame(spark: SparkSession, given: Mapping[str, str], reason: str | None) -> DataFrame | None:
@@ -113,7 +113,7 @@ def planned_frame(spark: SparkSession, given: Mapping[str, str], reason: str | N
     path = directory / "plan"
     try:
         write_plan(path, plan)
-        return spark.read.format(SOURCE).option("plan", str(path)).load()
+        return spark.read.format(SOURCE).option(PLAN, str(path)).load()
     finally:
         path.unlink(missing_ok=True)
         directory.rmdir()

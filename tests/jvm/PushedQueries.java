@@ -2,14 +2,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.sparkhaven.spark.DeephavenTable;
 import io.sparkhaven.spark.aggregates.AskedAggregates;
-import io.sparkhaven.spark.PlanTable;
 import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
 import io.sparkhaven.spark.pushdown.PushedFilters;
-import io.sparkhaven.spark.pushdown.RowLimit;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import io.sparkhaven.spark.tasks.ReadTask;
 import io.sparkhaven.spark.tasks.TaskMaker;
@@ -87,7 +86,7 @@ public final class PushedQueries {
     answer.put("left", filters.push(asked).length);
     List<PlannedSlice> slices = IndexedRows.narrowed(filters.slices(), filters.lookup(), plan);
     if (!question.get("limit").isNull()) {
-      slices = RowLimit.first(slices, question.get("limit").asLong());
+      slices = PlannedSlice.first(slices, question.get("limit").asLong());
     }
     ArrayNode read = answer.putArray("read");
     for (PlannedSlice slice : slices) {
@@ -121,7 +120,7 @@ public final class PushedQueries {
     names.forEach(name -> listed.add(name.asText()));
     PlannedColumn[] columns = plan.columns(listed.toArray(String[]::new));
     TaskReaders readers =
-        sent(new TaskReaders(columns, "off", SnapshotCheck.of(plan.part("pins")), filters.conditions()));
+        sent(new TaskReaders(columns, "off", SnapshotCheck.of(plan.part("pins")), filters.conditions(), null));
     for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
       ArrayNode parts = tasks.addArray();
       for (TaskSlice part : task.slices()) {
@@ -145,14 +144,14 @@ public final class PushedQueries {
 
   /** What Spark reads of all columns, without a limit. */
   private static Scan scan(Plan plan, Predicate[] asked) {
-    ScanBuilder builder = new PlanTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
+    ScanBuilder builder = new DeephavenTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
     ((SupportsPushDownV2Filters) builder).pushPredicates(asked);
     return builder.build();
   }
 
   private static void aggregates(
       Plan plan, Predicate[] asked, List<PlannedSlice> slices, JsonNode question, ObjectNode answer) throws Exception {
-    ScanBuilder builder = new PlanTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
+    ScanBuilder builder = new DeephavenTable(plan).newScanBuilder(new CaseInsensitiveStringMap(Map.of()));
     ((SupportsPushDownV2Filters) builder).pushPredicates(asked);
     List<AggregateFunc> functions = new ArrayList<>();
     question.get("aggregates").forEach(function -> functions.add(function(function)));
@@ -187,7 +186,7 @@ public final class PushedQueries {
   private static List<InternalRow> rowsOfTasks(
       Plan plan, List<PlannedSlice> slices, Aggregation asked, PartitionReaderFactory made) throws Exception {
     List<InternalRow> rows = new ArrayList<>();
-    PlannedColumn[] columns = plan.columns(AskedAggregates.ofTasks(asked, plan.columns(), slices).columns());
+    PlannedColumn[] columns = plan.columns(AskedAggregates.of(asked, plan).columns());
     PartitionReaderFactory readers = sent(made);
     for (ReadTask task : TaskMaker.make(slices, columns, plan.taskBytes(), 2)) {
       try (PartitionReader<InternalRow> reader = readers.createReader(sent(task))) {

@@ -1,8 +1,6 @@
-import io.sparkhaven.spark.PlanTable;
-import io.sparkhaven.spark.checksums.CombinedCrc;
+import io.sparkhaven.spark.DeephavenTable;
 import io.sparkhaven.spark.codings.DamagedValue;
 import io.sparkhaven.spark.codings.Decoders;
-import io.sparkhaven.spark.codings.RefusedValue;
 import io.sparkhaven.spark.codings.ValueDecoder;
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.DamagedPlan;
@@ -39,18 +37,13 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>{@code values FILE}: values, a line each. The file has for each column its decoder's words and its Spark type as
  * JSON, each behind its length in four bytes, then a number of values, and each of them behind its length.
  *
- * <p>{@code crcs FIRST SECOND LENGTH ...}: for each three, the CRC-32 of two runs of bytes, the later of that length, by
- * the CRC-32 of each.
- *
  * <p>{@code plans FILE...}: the rows of each plan, a line each, and a line {@code end}, or the error.
  */
 public final class SparkValues {
   private static final PrintStream OUT = new PrintStream(System.out, false, StandardCharsets.UTF_8);
 
   public static void main(String[] words) throws IOException {
-    if (words[0].equals("crcs")) {
-      crcs(words);
-    } else if (words[0].equals("values")) {
+    if (words[0].equals("values")) {
       values(Path.of(words[1]));
     } else {
       for (int number = 1; number < words.length; number++) {
@@ -67,7 +60,7 @@ public final class SparkValues {
   private static void plan(Plan plan) throws IOException {
     PlannedColumn[] columns = plan.columns(plan.schema().fieldNames());
     PartitionReaderFactory readers =
-        new PlanTable(plan).newScanBuilder(CaseInsensitiveStringMap.empty()).build().toBatch().createReaderFactory();
+        new DeephavenTable(plan).newScanBuilder(CaseInsensitiveStringMap.empty()).build().toBatch().createReaderFactory();
     try {
       for (InputPartition task : TaskMaker.make(plan.slices(), columns, plan.taskBytes(), 3)) {
         try (PartitionReader<ColumnarBatch> reader = readers.createColumnarReader(task)) {
@@ -94,18 +87,10 @@ public final class SparkValues {
     return joined.toString();
   }
 
-  private static void crcs(String[] words) {
-    for (int number = 1; number < words.length; number += 3) {
-      int first = Integer.parseUnsignedInt(words[number]);
-      int second = Integer.parseUnsignedInt(words[number + 1]);
-      OUT.println(Integer.toUnsignedString(CombinedCrc.of(first, second, Long.parseLong(words[number + 2]))));
-    }
-  }
-
   private static void values(Path path) throws IOException {
     try (DataInputStream in = new DataInputStream(Files.newInputStream(path))) {
       while (in.available() > 0) {
-        ValueDecoder decoder = Decoders.of(text(in));
+        ValueDecoder decoder = Decoders.of(text(in), "C");
         DataType type = DataType.fromJson(text(in));
         OnHeapColumnVector vector = new OnHeapColumnVector(3, type);
         int count = in.readInt();
@@ -124,15 +109,18 @@ public final class SparkValues {
     return new String(in.readNBytes(in.readInt()), StandardCharsets.UTF_8);
   }
 
-  private static String decoded(ValueDecoder decoder, byte[] value, OnHeapColumnVector vector, DataType type) {
+  private static String decoded(ValueDecoder decoder, byte[] value, OnHeapColumnVector vector, DataType type)
+      throws IOException {
     try {
-      decoder.decode(value, 1, value.length - 2, vector, 1);
+      decoder.put(value, 1, value.length - 2, vector, 1);
       InternalRow row = new ColumnarBatch(new ColumnVector[] {vector}, 3).getRow(1);
       return shown(row.isNullAt(0) ? null : row.get(0, type), type);
     } catch (DamagedValue damaged) {
       return "damaged";
-    } catch (RefusedValue refused) {
-      return "refused: " + refused.getMessage() + "|" + refused.expected + "|" + refused.value + "|" + refused.hint;
+    } catch (ReadFailure refused) {
+      String[] parts = refused.getMessage().replace("\n  where: column C", "").split("\n  [a-z ]+: ");
+      parts[0] = parts[0].replace(refused.kind(), "refused");
+      return String.join("|", parts);
     }
   }
 

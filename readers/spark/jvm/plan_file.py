@@ -79,6 +79,7 @@ StringSet has none: its bits are symbols of the location.
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import warnings
@@ -160,9 +161,9 @@ def _entry(names: list[str], columns: list[Column], options: ReadOptions) -> dic
         "names": names,
         "columns": [column.name for column in columns],
         "keys": [form_entry(key, options) for key in key_columns(columns)],
-        "begin": prefix_hex(begin),
-        "end": prefix_hex(end),
-        "rowSet": prefix_hex(row_set),
+        "begin": _plain_prefix(begin),
+        "end": _plain_prefix(end),
+        "rowSet": _plain_prefix(row_set),
     }
 
 
@@ -495,21 +496,22 @@ def decoder_words(coding: Coding, options: ReadOptions) -> str | None:
 
 
 def column_entry(column: Column, options: ReadOptions) -> dict[str, object]:
-    """``name``, ``id``, ``kind``, and ``forms``, the newest first.
+    """``name``, ``id``, whether it is the partition value, and ``forms``, the newest first.
 
     The partition value has no forms.
     """
-    forms = () if column.kind is Kind.PARTITIONING else (column, *reversed(column.earlier))
+    partitioning = column.kind is Kind.PARTITIONING
+    forms = () if partitioning else (column, *reversed(column.earlier))
     return {
         "name": column.name,
         "id": column.id,
-        "kind": column.kind.name,
+        "partitioning": partitioning,
         "forms": [form_entry(form, options) for form in forms],
     }
 
 
 def form_entry(column: Column, options: ReadOptions) -> dict[str, object]:
-    """``type``, ``storage``, ``width`` of an entry, ``charset``, ``null`` (of chars), and prefixes in hexadecimal.
+    """``type``, ``storage``, ``width`` of an entry, ``charset``, ``nullChar`` (-1: none), and prefixes in base64.
 
     ``prefix``: of a column without a grouping. ``overflow``: of one whose grouping has a file of its own. The zeros
     up to the first row, at ``dataOffset``, are left out. ``coding``: words of a decoder (``coded_values``); ``domain``:
@@ -524,19 +526,23 @@ def form_entry(column: Column, options: ReadOptions) -> dict[str, object]:
         "storage": column.storage.name,
         "width": column.width,
         "charset": charset_of(column),
-        "null": column.type.null if column.type.name == "char" else None,
+        "nullChar": column.type.null if column.type.name == "char" else -1,
         "coding": None if coding is None else decoder_words(coding, options),
         "domain": None if coding is None else coding.domain,
         "prefix": plain,
         "overflow": overflow,
         "dataOffset": offset,
-        "grouping": {"before": before, "head": head.hex(), "declared": declared} if grouped else None,
+        "grouping": {"before": before, "head": _text(head), "declared": declared} if grouped else None,
     }
 
 
-def prefix_hex(column: Column) -> str:
+def _plain_prefix(column: Column) -> str:
     """How a file of a column begins that has no grouping, without the zeros up to the first row."""
     return _prefixes(column)[0]
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
 
 
 def _prefixes(column: Column) -> tuple[str, str, int]:
@@ -545,7 +551,7 @@ def _prefixes(column: Column) -> tuple[str, str, int]:
     if known is None:
         plain = encode_prefix(column)
         overflow = encode_prefix(column, overflow=True)
-        known = plain.rstrip(b"\0").hex(), overflow.rstrip(b"\0").hex(), len(plain)
+        known = _text(plain.rstrip(b"\0")), _text(overflow.rstrip(b"\0")), len(plain)
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[key] = known

@@ -41,7 +41,7 @@ for cache in caches:
     print(json.dumps(found), flush=True)
     spark.stop()
 """
-MISSING = "io/sparkhaven/spark/PlanAnswer.class"
+MISSING = "io/sparkhaven/spark/PlanRequest$Answer.class"
 JAVA, PYTHON = [["Java", 6]] * 2, [["Python", 6]] * 2
 
 
@@ -102,7 +102,7 @@ def test_a_spark_that_cannot_have_the_source_reads_by_python(tmp_path: Path) -> 
     found, said = submit(place, tmp_path / "cache")
     assert found == [PYTHON]
     (line,) = said
-    assert "NoClassDefFoundError: io/sparkhaven/spark/PlanAnswer" in line
+    assert "NoClassDefFoundError: io/sparkhaven/spark/PlanRequest$Answer" in line
 
 
 def without(jar: bytes, name: str) -> bytes:

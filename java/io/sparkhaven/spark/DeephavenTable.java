@@ -1,5 +1,7 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.plan.Plan;
+import java.util.EnumSet;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
@@ -13,48 +15,62 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Python's table, but its batches are read by Java if there is a plan. */
-final class DeephavenTable implements SupportsRead, SupportsWrite {
+public final class DeephavenTable implements SupportsRead, SupportsWrite {
   private final Table python;
-  private final PlanAnswer answer;
+  private final Plan plan;
+  private final String reason;
 
-  DeephavenTable(Table python, PlanAnswer answer) {
+  /**
+   * A table.
+   *
+   * @param python Python's; null: the table is a batch of Java only
+   * @param plan what Java reads; null: Python reads
+   * @param reason why Python reads; empty if nobody was asked
+   */
+  DeephavenTable(Table python, Plan plan, String reason) {
     this.python = python;
-    this.answer = answer;
+    this.plan = plan;
+    this.reason = reason;
+  }
+
+  /** A pinned snapshot, which Java reads. */
+  public DeephavenTable(Plan plan) {
+    this(null, plan, "");
   }
 
   /** What {@code explain} shows: the table that Java reads, or why Python reads. */
   @Override
   public String name() {
-    if (answer.plan() != null) {
-      return answer.plan().table();
+    if (plan != null) {
+      return plan.table();
     }
-    return answer.reason().isEmpty() ? python.name() : python.name() + " (by Python: " + answer.reason() + ")";
+    return reason.isEmpty() ? python.name() : python.name() + " (by Python: " + reason + ")";
   }
 
   @Override
   @SuppressWarnings("deprecation")
   public StructType schema() {
-    return python.schema();
+    return python == null ? plan.schema() : python.schema();
   }
 
   @Override
   public Column[] columns() {
-    return python.columns();
+    return python == null ? SupportsRead.super.columns() : python.columns();
   }
 
   @Override
   public Set<TableCapability> capabilities() {
-    return python.capabilities();
+    return python == null ? EnumSet.of(TableCapability.BATCH_READ) : python.capabilities();
   }
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     SupportsRead readable = (SupportsRead) python;
-    if (answer.plan() == null) {
+    if (plan == null) {
       return readable.newScanBuilder(options);
     }
     return new PlanScanBuilder(
-        answer.plan(), checkpoint -> readable.newScanBuilder(options).build().toMicroBatchStream(checkpoint));
+        plan, checkpoint -> readable.newScanBuilder(options).build().toMicroBatchStream(checkpoint));
   }
 
   @Override

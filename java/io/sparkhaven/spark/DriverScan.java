@@ -1,49 +1,38 @@
 package io.sparkhaven.spark;
 
-import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedSlice;
+import io.sparkhaven.spark.snapshot.SnapshotCheck;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.List;
-import java.util.OptionalLong;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.types.StructType;
 
-/** Few rows that the driver has read, or what it made of them. No task is started for them. */
-final class DriverScan implements LocalScan, SupportsReportStatistics {
-  private final Plan plan;
-  private final StructType schema;
-  private final List<PlannedSlice> slices;
-  private final InternalRow[] rows;
-
-  /** {@code slices}: what was read. */
-  DriverScan(Plan plan, StructType schema, List<PlannedSlice> slices, InternalRow[] rows) {
-    this.plan = plan;
-    this.schema = schema;
-    this.slices = slices;
-    this.rows = rows;
-  }
-
-  @Override
-  public StructType readSchema() {
-    return schema;
-  }
-
+/**
+ * Rows that the driver has: few that it has read, what it made of them, or aggregates that the plan alone answers. No
+ * task is started for them.
+ *
+ * @param counted slices whose rows were counted without their files; of none else
+ */
+record DriverScan(
+    String description, StructType readSchema, InternalRow[] found, SnapshotCheck check, List<PlannedSlice> counted)
+    implements LocalScan, SupportsReportStatistics {
+  /** UncheckedIOException: rows that are counted were rolled back since. */
   @Override
   public InternalRow[] rows() {
-    return rows.clone();
+    try {
+      check.requireCounted(counted.stream().map(PlannedSlice::location).toList());
+    } catch (IOException error) {
+      throw new UncheckedIOException(error.getMessage(), error);
+    }
+    return found.clone();
   }
 
   @Override
   public Statistics estimateStatistics() {
-    return new Estimate(OptionalLong.of((long) rows.length * schema.defaultSize()), OptionalLong.of(rows.length));
-  }
-
-  @Override
-  public String description() {
-    return "sparkhaven %s, %d of %d locations, read by the driver: %d rows of %s"
-        .formatted(
-            plan.table(), slices.size(), plan.slices().size(), rows.length, String.join(", ", schema.fieldNames()));
+    return new PlanScan.Estimate((long) found.length * readSchema.defaultSize(), found.length);
   }
 }

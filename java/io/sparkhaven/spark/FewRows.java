@@ -33,12 +33,12 @@ final class FewRows {
 
   private final Plan plan;
   private final List<PlannedSlice> slices;
-  private final RowFilter filter;
+  private final PushedFilters filters;
 
-  private FewRows(Plan plan, List<PlannedSlice> slices, RowFilter filter) {
+  private FewRows(Plan plan, List<PlannedSlice> slices, PushedFilters filters) {
     this.plan = plan;
     this.slices = slices;
-    this.filter = filter;
+    this.filters = filters;
   }
 
   /**
@@ -48,8 +48,7 @@ final class FewRows {
    * @return null: they are not few, or not all filters can be applied here
    */
   static FewRows of(Plan plan, PushedFilters filters, List<PlannedSlice> slices, List<PlannedSlice> narrowed) {
-    RowFilter filter = filters.rows();
-    if (filter == null || narrowed.size() > MOST_LOCATIONS || count(narrowed) > MOST_ROWS) {
+    if (!filters.known() || narrowed.size() > MOST_LOCATIONS || count(narrowed) > MOST_ROWS) {
       return null;
     }
     if (!slices.isEmpty() && count(narrowed) == count(slices)) { // no index has helped
@@ -57,16 +56,20 @@ final class FewRows {
     }
     PlannedColumn[] all = plan.columns().toArray(PlannedColumn[]::new);
     long bytes = narrowed.stream().mapToLong(slice -> TaskMaker.bytes(slice, all)).sum();
-    return bytes > MOST_BYTES ? null : new FewRows(plan, narrowed, filter);
+    return bytes > MOST_BYTES ? null : new FewRows(plan, narrowed, filters);
   }
 
   private static long count(List<PlannedSlice> slices) {
     return slices.stream().mapToLong(PlannedSlice::count).sum();
   }
 
-  /** Where they are. */
-  List<PlannedSlice> slices() {
-    return slices;
+  /** The scan that has them, or what was made of them. */
+  DriverScan scan(StructType schema, InternalRow[] rows) {
+    String description =
+        "sparkhaven %s, %d of %d locations, read by the driver: %d rows of %s"
+            .formatted(
+                plan.table(), slices.size(), plan.slices().size(), rows.length, String.join(", ", schema.fieldNames()));
+    return new DriverScan(description, schema, rows, SnapshotCheck.of(plan.part("pins")), List.of());
   }
 
   /**
@@ -76,14 +79,14 @@ final class FewRows {
    */
   InternalRow[] rows(StructType schema) {
     PlannedColumn[] columns = columns(schema.fieldNames());
-    RowFilter.OfBatches holding = filter.over(columns);
+    RowFilter filter = filters.over(columns);
     UnsafeProjection projection = UnsafeProjection.create(schema); // of the first columns
     List<InternalRow> rows = new ArrayList<>();
     try (PartitionReader<ColumnarBatch> batches = open(columns)) {
       while (batches.next()) {
         ColumnarBatch batch = batches.get();
         for (int row = 0; row < batch.numRows(); row++) {
-          if (holding.holds(batch, row)) {
+          if (filter.holds(batch, row)) {
             rows.add(projection.apply(batch.getRow(row)).copy());
           }
         }
@@ -103,7 +106,7 @@ final class FewRows {
   InternalRow[] aggregated(AskedAggregates asked) {
     PlannedColumn[] columns = columns(asked.columns());
     List<InternalRow> rows = new ArrayList<>();
-    try (AggregateReader reader = new AggregateReader(open(columns), asked, filter.over(columns))) {
+    try (AggregateReader reader = new AggregateReader(open(columns), asked, filters.over(columns))) {
       while (reader.next()) {
         rows.add(reader.get());
       }
@@ -116,13 +119,13 @@ final class FewRows {
   /** Columns of these names, then those that filters ask beside them. */
   private PlannedColumn[] columns(String[] names) {
     Set<String> all = new LinkedHashSet<>(List.of(names));
-    all.addAll(filter.columns());
+    all.addAll(filters.columns());
     return plan.columns(all.toArray(String[]::new));
   }
 
   private PartitionReader<ColumnarBatch> open(PlannedColumn[] columns) {
     TaskReaders readers =
-        new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")), List.of());
+        new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")), List.of(), null);
     return readers.createColumnarReader(TaskMaker.single(slices, columns));
   }
 }

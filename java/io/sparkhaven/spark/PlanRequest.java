@@ -16,11 +16,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Asks Python's source for a plan. Options of {@code load} go to it, with the ones below. Its {@code schema} writes one
- * file, which is taken at once: a plan, or the reason why Python must read ({@code readers/spark/jvm/plan_request.py}).
+ * file, which is taken at once: a plan, or the reason why Python must read ({@code readers/spark/jvm/plan_file.py}).
  */
 final class PlanRequest implements AutoCloseable {
   /** Where the plan is to be written: a file that does not exist. */
-  private static final String PLAN = "sparkhaven.plan";
+  static final String PLAN = "sparkhaven.plan";
 
   /** The digest of this jar's sources. Python plans for its own jar only. */
   private static final String JAR = "sparkhaven.jar";
@@ -58,21 +58,29 @@ final class PlanRequest implements AutoCloseable {
    *
    * @throws UncheckedIOException the file cannot be read or removed
    */
-  PlanAnswer answer() {
+  Answer answer() {
     try {
       byte[] bytes = Files.readAllBytes(path);
       Files.delete(path);
       if (startsWith(bytes, REASON)) {
         String reason = new String(bytes, REASON.length, bytes.length - REASON.length, StandardCharsets.UTF_8);
-        return new PlanAnswer(null, reason);
+        return new Answer(null, reason);
       }
-      return new PlanAnswer(Plan.of(bytes, path), "");
+      return new Answer(Plan.of(bytes, path), "");
     } catch (NoSuchFileException error) {
-      return new PlanAnswer(null, "Python's source has made no plan: it is of another release");
+      return new Answer(null, "Python's source has made no plan: it is of another release");
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
   }
+
+  /**
+   * Who reads the batches of a table.
+   *
+   * @param plan what Java reads; null: Python reads
+   * @param reason why Python reads; empty if nobody was asked
+   */
+  record Answer(Plan plan, String reason) {}
 
   private static boolean startsWith(byte[] bytes, byte[] mark) {
     return bytes.length >= mark.length && Arrays.equals(bytes, 0, mark.length, mark, 0, mark.length);

@@ -1,5 +1,6 @@
 package io.sparkhaven.spark;
 
+import io.sparkhaven.spark.aggregates.AskedAggregates;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
@@ -11,6 +12,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -21,29 +23,38 @@ import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** Slices and columns that one query reads. */
+/** Slices and columns that one query reads, or aggregates that its tasks answer for the rows that they read. */
 final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   private final Plan plan;
   private final StructType schema;
   private final PlannedColumn[] columns;
   private final List<PlannedSlice> slices;
   private final PushedFilters filters;
+  private final AskedAggregates asked;
   private final int limit;
-  private final StreamMaker streams;
+  private final Function<String, MicroBatchStream> streams;
 
-  /** {@code limit}: the slices have the first so many rows of what the filters leave; below 0: all of it. */
+  /**
+   * A scan.
+   *
+   * @param asked what tasks answer, which Spark then aggregates; null: they return rows
+   * @param limit the slices have the first so many rows of what the filters leave; below 0: all of it
+   * @param streams makes the stream that keeps its progress below a path; null: the table is a batch only
+   */
   PlanScan(
       Plan plan,
       StructType schema,
       List<PlannedSlice> slices,
       PushedFilters filters,
+      AskedAggregates asked,
       int limit,
-      StreamMaker streams) {
+      Function<String, MicroBatchStream> streams) {
     this.plan = plan;
     this.schema = schema;
-    this.columns = plan.columns(schema.fieldNames());
+    this.columns = plan.columns(asked == null ? schema.fieldNames() : asked.columns());
     this.slices = slices;
     this.filters = filters;
+    this.asked = asked;
     this.limit = limit;
     this.streams = streams;
   }
@@ -57,10 +68,11 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   public String description() {
     String limited = limit < 0 ? "" : ", limit";
     String where = plan.where().isEmpty() ? "" : " where " + plan.where();
-    return "sparkhaven %s, %d of %d locations, %d of %d rows%s, filters %s%s"
+    String aggregated = asked == null ? "" : ", aggregated by its tasks: " + asked;
+    return "sparkhaven %s, %d of %d locations, %d of %d rows%s, filters %s%s%s"
         .formatted(
             plan.table(), slices.size(), plan.slices().size(), rows(slices), rows(plan.slices()), where,
-            Arrays.toString(filters.used()), limited);
+            Arrays.toString(filters.used()), limited, aggregated);
   }
 
   /** Spark reads once what two parts of a query read alike: columns and rows of one frame, by the same filters. */
@@ -68,6 +80,7 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
   public boolean equals(Object other) {
     return other instanceof PlanScan scan
         && plan == scan.plan
+        && asked == scan.asked
         && limit == scan.limit
         && schema.equals(scan.schema)
         && Arrays.equals(filters.used(), scan.filters.used());
@@ -87,26 +100,25 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
     return this;
   }
 
-  /** The same table as a stream, which Python reads row by row; so each task says for itself that it has columns. */
+  /** The same table as a stream, which Python reads row by row. Spark tells which of both it wants after this is built. */
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
-    return streams.make(checkpoint);
+    return streams.apply(checkpoint);
   }
 
-  @Override
-  public ColumnarSupportMode columnarSupportMode() {
-    return ColumnarSupportMode.PARTITION_DEFINED;
+  /** What Spark plans joins with. How many groups there are is not known. */
+  record Estimate(OptionalLong sizeInBytes, OptionalLong numRows) implements Statistics {
+    Estimate(long size, long rows) {
+      this(OptionalLong.of(size), OptionalLong.of(rows));
+    }
   }
 
   @Override
   public Statistics estimateStatistics() {
-    long rows = 0;
-    long size = 0;
-    for (PlannedSlice slice : slices) {
-      rows += slice.count();
-      size += TaskMaker.bytes(slice, columns);
-    }
-    return new Estimate(OptionalLong.of(size), OptionalLong.of(rows));
+    long size = slices.stream().mapToLong(slice -> TaskMaker.bytes(slice, columns)).sum();
+    return asked == null
+        ? new Estimate(size, rows(slices))
+        : new Estimate(OptionalLong.empty(), OptionalLong.empty());
   }
 
   @Override
@@ -117,10 +129,7 @@ final class PlanScan implements Scan, Batch, SupportsReportStatistics {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return readers();
-  }
-
-  TaskReaders readers() {
-    return new TaskReaders(columns, plan.checksums(), SnapshotCheck.of(plan.part("pins")), filters.conditions());
+    SnapshotCheck check = SnapshotCheck.of(plan.part("pins"));
+    return new TaskReaders(columns, plan.checksums(), check, filters.conditions(), asked);
   }
 }

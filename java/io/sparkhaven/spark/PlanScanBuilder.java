@@ -1,14 +1,16 @@
 package io.sparkhaven.spark;
 
 import io.sparkhaven.spark.aggregates.AskedAggregates;
+import io.sparkhaven.spark.aggregates.StatisticsAnswer;
 import io.sparkhaven.spark.indexes.IndexedRows;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedSlice;
-import io.sparkhaven.spark.pushdown.PushedAggregates;
 import io.sparkhaven.spark.pushdown.PushedFilters;
-import io.sparkhaven.spark.pushdown.RowLimit;
+import io.sparkhaven.spark.snapshot.SnapshotCheck;
 import java.util.List;
+import java.util.function.Function;
 import java.util.stream.Stream;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Avg;
@@ -18,7 +20,9 @@ import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
+import scala.Option;
 
 /** What one query asks of a snapshot. The next query of the same frame begins with a new one. */
 final class PlanScanBuilder
@@ -26,11 +30,12 @@ final class PlanScanBuilder
         SupportsPushDownV2Filters,
         SupportsPushDownAggregates,
         SupportsPushDownLimit {
-  static final int NO_LIMIT = -1;
+  private static final int NO_LIMIT = -1;
+  private static final String WHOLE_COLUMNS = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled";
 
   private final Plan plan;
   private final PushedFilters filters;
-  private final StreamMaker streams;
+  private final Function<String, MicroBatchStream> streams;
   private StructType required;
   private List<PlannedSlice> slices;
   private FewRows few; // null: tasks read
@@ -38,13 +43,25 @@ final class PlanScanBuilder
   private boolean averages; // Spark asks for sums and counts instead, and divides them
   private int limit = NO_LIMIT;
 
-  PlanScanBuilder(Plan plan, StreamMaker streams) {
+  PlanScanBuilder(Plan plan, Function<String, MicroBatchStream> streams) {
     this.plan = plan;
     this.filters = new PushedFilters(plan);
     this.streams = streams;
     this.required = plan.schema();
     this.slices = plan.slices();
-    PythonFunctions.takeRows();
+    takeRows();
+  }
+
+  /**
+   * Functions of Python take rows in this query and later ones of the session. Spark 4.2.0 can hand over whole columns,
+   * and then waits for ever unless they are Arrow's; with files of its own Parquet, too. Older releases have no such
+   * setting.
+   */
+  private static void takeRows() {
+    Option<SparkSession> session = SparkSession.getActiveSession();
+    if (session.isDefined() && session.get().conf().getOption(WHOLE_COLUMNS).contains("true")) {
+      session.get().conf().set(WHOLE_COLUMNS, "false");
+    }
   }
 
   @Override
@@ -69,31 +86,34 @@ final class PlanScanBuilder
   @Override
   public boolean supportCompletePushDown(Aggregation asked) {
     averages |= Stream.of(asked.aggregateExpressions()).anyMatch(Avg.class::isInstance);
-    if (few != null) {
-      return asked(AskedAggregates.ofDriver(asked, plan.columns())) != null;
+    AskedAggregates taken = AskedAggregates.of(asked, plan);
+    if (taken == null) {
+      return false;
     }
-    return filters.exact() && PushedAggregates.of(asked, slices, plan.columns()) != null;
+    return few != null ? isExact(taken) : filters.exact() && StatisticsAnswer.of(taken, slices) != null;
   }
 
   /** Whole numbers are averaged as Spark does it, which adds them as floating-point numbers. */
-  private AskedAggregates asked(AskedAggregates taken) {
-    return taken == null || averages && taken.addsWholeNumbers() ? null : taken;
+  private boolean isExact(AskedAggregates taken) {
+    return !(averages && taken.addsWholeNumbers());
   }
 
   @Override
   public boolean pushAggregation(Aggregation asked) {
-    if (few != null) {
-      AskedAggregates taken = asked(AskedAggregates.ofDriver(asked, plan.columns()));
-      InternalRow[] rows = taken == null ? null : few.aggregated(taken);
-      answer = rows == null ? null : new DriverScan(plan, taken.schema(), few.slices(), rows);
-    } else if (filters.exact()) {
-      PushedAggregates known = PushedAggregates.of(asked, slices, plan.columns());
-      AskedAggregates taken =
-          known == null ? asked(AskedAggregates.ofTasks(asked, plan.columns(), slices)) : null;
-      answer =
-          known != null
-              ? new AnsweredScan(plan, known, slices)
-              : taken == null ? null : new AggregateScan(plan, taken, slices, filters, streams);
+    AskedAggregates taken = AskedAggregates.of(asked, plan);
+    if (taken == null || few == null && !filters.exact()) {
+      return false;
+    }
+    InternalRow[] known = few == null ? StatisticsAnswer.of(taken, slices) : null;
+    if (known != null) {
+      String description = "sparkhaven " + plan.table() + ", from the plan: " + taken;
+      SnapshotCheck check = SnapshotCheck.of(plan.part("pins"));
+      answer = new DriverScan(description, taken.schema(), known, check, slices);
+    } else if (isExact(taken) && few != null) {
+      InternalRow[] rows = few.aggregated(taken);
+      answer = rows == null ? null : few.scan(taken.schema(), rows);
+    } else if (isExact(taken) && taken.ofTasks(slices)) {
+      answer = new PlanScan(plan, taken.schema(), slices, filters, taken, NO_LIMIT, streams);
     }
     return answer != null;
   }
@@ -120,9 +140,9 @@ final class PlanScanBuilder
       return answer;
     }
     if (few != null) {
-      return new DriverScan(plan, required, few.slices(), few.rows(required));
+      return few.scan(required, few.rows(required));
     }
-    List<PlannedSlice> read = limit == NO_LIMIT ? slices : RowLimit.first(slices, limit);
-    return new PlanScan(plan, required, read, filters, limit, streams);
+    List<PlannedSlice> read = limit == NO_LIMIT ? slices : PlannedSlice.first(slices, limit);
+    return new PlanScan(plan, required, read, filters, null, limit, streams);
   }
 }

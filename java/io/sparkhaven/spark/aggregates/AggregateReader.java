@@ -21,7 +21,7 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
 
   private final PartitionReader<ColumnarBatch> batches;
   private final AskedAggregates asked;
-  private final RowFilter.OfBatches filter;
+  private final RowFilter filter;
   private final Queue<InternalRow> results = new ArrayDeque<>();
   private boolean ended;
   private boolean overflowed;
@@ -32,7 +32,7 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
    * @param filter rows for which it does not hold are left out; null: none is
    */
   public AggregateReader(
-      PartitionReader<ColumnarBatch> batches, AskedAggregates asked, RowFilter.OfBatches filter) {
+      PartitionReader<ColumnarBatch> batches, AskedAggregates asked, RowFilter filter) {
     this.batches = batches;
     this.asked = asked;
     this.filter = filter;
@@ -50,11 +50,9 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
   /** Adds rows up to the last one, or until there are too many groups. */
   private void read() throws IOException {
     Groups groups = new Groups(asked, filter);
-    List<AskedAggregate> aggregates = asked.aggregates();
-    Accumulator[] accumulators = new Accumulator[aggregates.size()];
-    for (int number = 0; number < accumulators.length; number++) {
-      accumulators[number] = aggregates.get(number).accumulator(filter != null || asked.isMixed());
-    }
+    boolean mixed = filter != null || asked.isMixed();
+    Accumulator[] accumulators =
+        asked.functions().stream().map(function -> Accumulator.of(function, mixed)).toArray(Accumulator[]::new);
     ended = true;
     while (batches.next()) {
       ColumnarBatch batch = batches.get();
@@ -72,9 +70,9 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
     addOverflow(groups, accumulators);
   }
 
-  private void add(ColumnarBatch batch, GroupNumbers numbers, int groups, Accumulator[] accumulators) {
+  private void add(ColumnarBatch batch, int[] numbers, int groups, Accumulator[] accumulators) {
     for (int number = 0; number < accumulators.length; number++) {
-      PlannedColumn column = asked.aggregates().get(number).column();
+      PlannedColumn column = asked.functions().get(number).column();
       ColumnVector values = column == null ? null : batch.column(asked.place(column));
       accumulators[number].reserve(groups);
       accumulators[number].add(values, batch.numRows(), numbers);
@@ -93,7 +91,7 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
   /** Further rows of a group, in each of which one sum has a value. */
   private void addOverflow(Groups groups, Accumulator[] accumulators) {
     for (int number = 0; number < accumulators.length; number++) {
-      for (Overflow.Part part : accumulators[number].overflow().parts()) {
+      for (Accumulator.Part part : accumulators[number].overflow()) {
         Object[] row = row(groups, part.group(), accumulators);
         row[row.length - accumulators.length + number] = part.sum();
         overflowed = true;

@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.codings;
 
+import java.nio.BufferUnderflowException;
+import java.nio.ByteBuffer;
 import java.util.Arrays;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 
@@ -17,63 +19,50 @@ public final class RowSets implements ValueDecoder {
   private static final int[] SIZES = {0, 2, 4, 8, 1}; // bytes of a number by its code
 
   @Override
-  public void decode(byte[] bytes, int from, int length, WritableColumnVector into, int row) throws DamagedValue {
-    read(bytes, from, from + length, new Positions());
-    into.putByteArray(row, bytes, from, length);
+  public void decode(ByteBuffer value, WritableColumnVector into, int row) throws DamagedValue {
+    int from = value.position();
+    read(value, new Positions());
+    into.putByteArray(row, value.array(), from, value.position() - from);
   }
 
   /**
-   * The set in bytes [from, to) as ranges: the first row of each, then the row after its last; they ascend.
+   * The set in these bytes as ranges: the first row of each, then the row after its last; they ascend.
    *
    * @throws DamagedValue the bytes are no set
    */
-  public static long[] ranges(byte[] bytes, int from, int to) throws DamagedValue {
+  public static long[] ranges(byte[] bytes) throws DamagedValue {
+    ByteBuffer value = ByteBuffer.wrap(bytes);
     Ranges ranges = new Ranges();
-    read(bytes, from, to, ranges);
+    try {
+      read(value, ranges);
+    } catch (BufferUnderflowException cut) {
+      throw new DamagedValue();
+    }
+    DamagedValue.unless(!value.hasRemaining());
     return Arrays.copyOf(ranges.edges, ranges.length);
   }
 
-  private static void read(byte[] bytes, int from, int end, Positions positions) throws DamagedValue {
-    int start = from;
-    while (true) {
-      if (start >= end) {
-        throw new DamagedValue();
-      }
-      int command = bytes[start] & 0xFF;
-      if (command == END) {
-        if (start + 1 != end) {
-          throw new DamagedValue();
-        }
-        return;
-      }
+  private static void read(ByteBuffer value, Positions positions) throws DamagedValue {
+    for (int command = value.get(); command != END; command = value.get()) {
       int kind = command & 0x38;
       int code = command & 7;
-      if (kind < OFFSET || kind > BYTES || command > 0x3F || code < 1 || code > 4) {
-        throw new DamagedValue();
-      }
-      int size = SIZES[code];
-      if (end - start - 1 < size) {
-        throw new DamagedValue();
-      }
-      long number = signed(bytes, start + 1, size);
-      start += 1 + size;
+      DamagedValue.unless(command > 0 && command <= 0x3F && kind >= OFFSET && kind <= BYTES && code >= 1 && code <= 4);
+      long number = signed(value, SIZES[code]);
       if (kind == OFFSET) {
         positions.add(number);
         continue;
       }
       int width = kind == SHORTS ? 2 : 1;
-      if (number < 0 || number > (end - start) / width) {
-        throw new DamagedValue();
-      }
-      for (long index = 0; index < number; index++, start += width) {
-        positions.add(signed(bytes, start, width));
+      DamagedValue.unless(number >= 0 && number <= value.remaining() / width);
+      for (long index = 0; index < number; index++) {
+        positions.add(signed(value, width));
       }
     }
   }
 
-  private static long signed(byte[] bytes, int from, int width) {
+  private static long signed(ByteBuffer value, int width) {
     int unused = 64 - 8 * width;
-    return BigEndian.unsigned(bytes, from, width) << unused >> unused;
+    return Decoders.unsigned(value, width) << unused >> unused;
   }
 
   /** What distances lead to. */
@@ -83,13 +72,9 @@ public final class RowSets implements ValueDecoder {
     private boolean inRange; // the last distance was to the last row of a range
 
     void add(long distance) throws DamagedValue {
-      if (first ? distance < 0 : distance == 0 || distance < 0 && inRange) {
-        throw new DamagedValue();
-      }
+      DamagedValue.unless(first ? distance >= 0 : distance > 0 || distance < 0 && !inRange);
       last += Math.abs(distance);
-      if (last < 0) {
-        throw new DamagedValue();
-      }
+      DamagedValue.unless(last >= 0);
       first = false;
       inRange = distance < 0;
     }

@@ -1,43 +1,28 @@
 package io.sparkhaven.spark.columns;
 
 import io.sparkhaven.spark.codings.DamagedValue;
-import io.sparkhaven.spark.codings.RefusedValue;
+import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.codings.ValueDecoder;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.ColumnForm;
+import java.io.IOException;
 import java.nio.file.Path;
-import java.util.HexFormat;
 import java.util.Arrays;
-import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
-import org.apache.spark.sql.types.DataType;
+import java.util.HexFormat;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 
-/** Values of a codec as they are decoded into the vector of a batch. */
-final class CodedValues {
+/**
+ * Decodes the values of a column in one location.
+ *
+ * @param domain what a value is, for people
+ * @param path of the {@code .dat} file
+ */
+record CodedValues(ValueDecoder decoder, String domain, Path path) {
   private static final int SHOWN = 40; // bytes of a damaged value
 
-  private final ValueDecoder decoder;
-  private final String column;
-  private final String domain;
-  private final Path path;
-  final OnHeapColumnVector vector;
-
-  /**
-   * Values of a column.
-   *
-   * @param domain what a value is, for people
-   * @param path of the {@code .dat} file
-   * @param rows most rows of a batch
-   */
-  CodedValues(ValueDecoder decoder, String column, String domain, DataType type, Path path, int rows) {
-    this.decoder = decoder;
-    this.column = column;
-    this.domain = domain;
-    this.path = path;
-    vector = new OnHeapColumnVector(rows, type);
-  }
-
-  /** Begins a batch. */
-  void clear() {
-    vector.reset();
+  /** null: the form has plain values. */
+  static CodedValues of(ColumnForm form, String column, Path path) {
+    return form.coding() == null ? null : new CodedValues(Decoders.of(form.coding(), column), form.domain(), path);
   }
 
   /**
@@ -46,21 +31,13 @@ final class CodedValues {
    * @param number the row in the location
    * @throws ReadFailure the bytes stand for no value, or Spark has no form for it
    */
-  void put(byte[] bytes, int from, int length, int row, long number) throws ReadFailure {
+  void put(byte[] bytes, int from, int length, WritableColumnVector into, int row, long number) throws IOException {
     try {
-      decoder.decode(bytes, from, length, vector, row);
+      decoder.put(bytes, from, length, into, row);
     } catch (DamagedValue damaged) {
       byte[] shown = Arrays.copyOfRange(bytes, from, from + Math.min(length, SHOWN));
       throw ReadFailure.damaged(
           damaged.getMessage(), path + ", row " + number, domain, HexFormat.ofDelimiter(" ").formatHex(shown));
-    } catch (RefusedValue refused) {
-      throw ReadFailure.mismatch(
-          refused.getMessage(), "column " + column, refused.expected, refused.value, refused.hint);
     }
-  }
-
-  /** Puts null into a row of the batch. */
-  void putNull(int row) {
-    vector.putNull(row);
   }
 }

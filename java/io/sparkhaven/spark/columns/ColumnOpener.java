@@ -1,8 +1,8 @@
 package io.sparkhaven.spark.columns;
 
-import io.sparkhaven.spark.checksums.Checksums;
-import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.Checksums;
+import io.sparkhaven.spark.files.CommittedFile;
 import io.sparkhaven.spark.plan.ColumnFiles;
 import io.sparkhaven.spark.plan.ColumnForm;
 import io.sparkhaven.spark.plan.FileState;
@@ -10,8 +10,6 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskSlice;
 import java.io.IOException;
 import java.nio.file.Path;
-import java.util.Objects;
-import org.apache.spark.sql.types.DataTypes;
 
 /** Opens the columns of locations, each by its storage and type. */
 public final class ColumnOpener {
@@ -38,15 +36,12 @@ public final class ColumnOpener {
    * @throws ReadFailure a file is missing, damaged, or of another column
    */
   public LocationColumn open(PlannedColumn column, TaskSlice slice, int number) throws IOException {
-    if (column.partitioning()) {
-      return ConstantColumn.text(column.type(), slice.location().value());
-    }
     ColumnFiles files = slice.files()[number];
     if (files.absent()) {
-      if (slice.newer()) {
+      if (slice.newer() && !column.partitioning()) {
         throw schemaMoved(column, slice, "is no longer stored");
       }
-      return ConstantColumn.none(column);
+      return ConstantColumn.of(column, slice.location().value());
     }
     Path path = Path.of(slice.location().directory(), files.name() + ".dat");
     FileState state = files.states()[0];
@@ -93,51 +88,25 @@ public final class ColumnOpener {
     int rows = slice.batchRows();
     switch (form.storage()) {
       case "SYMBOL":
-        return new SymbolColumn(file, dictionary(form, files, slice), rows);
+        return new SymbolColumn(file, dictionary(form, files, slice), new int[rows]);
       case "SET":
-        return new SetColumn(file, dictionary(form, files, slice).texts(), column.type(), rows);
+        return new SetColumn(file, dictionary(form, files, slice), column.type(), rows);
       case "BLOB":
         CommittedFile values = new CommittedFile(companion(".bytes", files, slice), 0, state(1, files, slice));
         try {
           values.checked(checks);
           ValueRanges ranges = new ValueRanges(file, values, rows);
           ranges.requireLast(slice.location().rows());
-          return form.coding() == null
-              ? new TextColumn(ranges, new TextCharset(form.charset()))
-              : new CodedBlobColumn(ranges, coded(file, form, column, rows));
+          return new BlobColumn(ranges, form, column, rows);
         } catch (IOException | RuntimeException error) {
           values.close();
           throw error;
         }
       default:
-        return form.coding() == null
-            ? new FixedColumn(file, form.width(), entries(form, files, column, rows))
-            : new CodedColumn(file, form.width(), coded(file, form, column, rows), rows);
+        return form.type().equals("char") && column.chars().equals("string")
+            ? new CharColumn(file, column.name(), files.nulls() ? form.nullChar() : -1, new int[rows])
+            : new FixedColumn(file, form, column, files.nulls(), rows);
     }
-  }
-
-  private static CodedValues coded(CommittedFile file, ColumnForm form, PlannedColumn column, int rows) {
-    return new CodedValues(
-        Decoders.of(form.coding()), column.name(), form.domain(), column.type(), file.path(), rows);
-  }
-
-  private static EntryVector entries(ColumnForm form, ColumnFiles files, PlannedColumn column, int rows) {
-    byte[] data = new byte[rows * form.width()];
-    return switch (form.type()) {
-      case "char" -> CharVectors.of(column.chars(), column.name(), data, files.nulls(), form.nullChar());
-      case "Instant" ->
-          column.instant().equals("long")
-              ? new NumberVectors.Longs(DataTypes.LongType, data, files.nulls())
-              : new MicrosecondVector(
-                  column.name(), data, files.nulls(), column.instant().equals("timestamp-truncate"));
-      default -> {
-        EntryVector numbers =
-            Objects.requireNonNull(NumberVectors.of(form.type(), data, files.nulls()), "type " + form.type());
-        yield numbers.dataType().equals(column.type())
-            ? numbers
-            : new WidenedVector(form.type(), numbers, column.type());
-      }
-    };
   }
 
   private Dictionary dictionary(ColumnForm form, ColumnFiles files, TaskSlice slice) throws IOException {

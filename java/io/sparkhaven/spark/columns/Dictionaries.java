@@ -1,11 +1,9 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.files.FileIdentity;
 import io.sparkhaven.spark.plan.FileState;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.BasicFileAttributes;
-import java.nio.file.attribute.FileTime;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -26,7 +24,7 @@ final class Dictionaries {
   private final Map<Key, Held> held = new LinkedHashMap<>(16, 0.75f, true);
   private long bytes;
 
-  Dictionaries(long most) {
+  private Dictionaries(long most) {
     this.most = most;
   }
 
@@ -39,15 +37,8 @@ final class Dictionaries {
     Dictionary read() throws IOException;
   }
 
-  private record Identity(Object file, long size, FileTime modified) {
-    static Identity of(Path path) throws IOException {
-      BasicFileAttributes attributes = Files.readAttributes(path, BasicFileAttributes.class);
-      return new Identity(attributes.fileKey(), attributes.size(), attributes.lastModifiedTime());
-    }
-  }
-
   private record Key(
-      String path, FileState symbols, FileState values, Identity symbolFile, Identity valueFile, String kind) {}
+      String path, FileState symbols, FileState values, FileIdentity symbolFile, FileIdentity valueFile, String kind) {}
 
   private static final class Held {
     private volatile Dictionary dictionary;
@@ -66,12 +57,9 @@ final class Dictionaries {
     if (symbolState.size() < LEAST_BYTES || valueState.size() > most / 4) {
       return reading.read();
     }
-    Identity symbolFile;
-    Identity valueFile;
-    try {
-      symbolFile = Identity.of(symbols);
-      valueFile = Identity.of(values);
-    } catch (IOException error) {
+    FileIdentity symbolFile = FileIdentity.of(symbols);
+    FileIdentity valueFile = FileIdentity.of(values);
+    if (symbolFile == null || valueFile == null) {
       return reading.read(); // whose error names the file
     }
     Key key = new Key(symbols.toString(), symbolState, valueState, symbolFile, valueFile, kind);

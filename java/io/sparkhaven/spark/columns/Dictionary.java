@@ -1,32 +1,29 @@
 package io.sparkhaven.spark.columns;
 
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.CommittedFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The symbols of one column in one location, by number. It never changes, and tasks share it. Texts of a small one are
- * objects from the beginning; those of a large one are made when a row has them, since most may be in no row.
+ * The symbols of one column in one location, by number. It never changes, and tasks share it.
+ *
+ * @param texts of all numbers, and null behind them
+ * @param few the same as objects; null: they are many, most of which may be in no row
+ * @param size how many symbols there are
+ * @param hasNull whether a symbol is null
+ * @param bytes in memory, about
  */
-final class Dictionary {
+record Dictionary(OnHeapColumnVector texts, UTF8String[] few, int size, boolean hasNull, long bytes) {
   private static final int FEW = 1 << 16;
   private static final long MOST_BYTES = 2_000_000_000; // of an array
-  private static final int PER_TEXT = 64; // bytes of the objects of a text and of its array, and of the reference
-
-  private final byte[] data;
-  private final int[] ends;
-  private final UTF8String[] texts; // null: of a large one
-  private final boolean hasNull;
-
-  private Dictionary(byte[] data, int[] ends, UTF8String[] texts, boolean hasNull) {
-    this.data = data;
-    this.ends = ends;
-    this.texts = texts;
-    this.hasNull = hasNull;
-  }
+  private static final int PER_TEXT = 9; // bytes of its place and length, and whether it is null
+  private static final int PER_OBJECT = 28;
 
   /**
    * Reads it.
@@ -52,98 +49,55 @@ final class Dictionary {
     }
     byte[] data = values.bytes(0, values.state().size());
     int[] ends = ends(symbols, data.length);
-    boolean plain = charset.isPlain(data, 0, data.length);
-    boolean large = ends.length > FEW && (plain || charset.isUtf8());
-    UTF8String[] texts = large ? null : new UTF8String[ends.length];
-    boolean hasNull = false;
-    int from = 0;
-    for (int number = 0; number < ends.length; number++) {
-      hasNull |= ends[number] == from;
-      if (!large || !plain) {
-        UTF8String text = charset.text(data, from, ends[number], plain, new Entry(path, number));
-        if (!large) {
-          texts[number] = alone(text);
+    int size = ends.length - 1;
+    OnHeapColumnVector texts = new OnHeapColumnVector(ends.length, DataTypes.StringType);
+    if (charset.isPlain(data, 0, data.length)) {
+      charset.putPlain(data, ends, size, texts);
+    } else {
+      for (int number = 0; number < size; number++) {
+        if (ends[number] == ends[number + 1]) {
+          texts.putNull(number);
+        } else {
+          String where = path + ", entry " + number;
+          texts.putByteArray(number, charset.text(data, ends[number], ends[number + 1], where));
         }
       }
-      from = ends[number];
     }
-    return new Dictionary(data, ends, texts, hasNull);
+    boolean hasNull = texts.hasNull();
+    texts.putNull(size);
+    UTF8String[] few = size > FEW ? null : PickedVector.objects(texts, size + 1);
+    long bytes = data.length + (PER_TEXT + (few == null ? 0L : PER_OBJECT)) * size;
+    return new Dictionary(texts, few, size, hasNull, bytes);
   }
 
-  /** A text with an array of its own: where Spark keeps it, as the key of a group, it does not copy such bytes. */
-  private static UTF8String alone(UTF8String text) {
-    return text == null || text == UTF8String.EMPTY_UTF8 ? text : UTF8String.fromBytes(text.getBytes());
-  }
-
+  /** Where each symbol begins, and at last where they end. */
   private static int[] ends(CommittedFile symbols, int limit) throws IOException {
     ByteBuffer table =
         ByteBuffer.wrap(symbols.bytes(0, symbols.state().size())).order(ByteOrder.LITTLE_ENDIAN);
-    int[] ends = new int[table.limit() / 8];
-    long from = 0;
-    for (int entry = 0; entry < ends.length; entry++) {
+    int[] ends = new int[1 + table.limit() / 8];
+    for (int entry = 0; entry + 1 < ends.length; entry++) {
       long to = table.getLong(8 * entry);
-      if (to < from || to > limit) {
+      if (to < ends[entry] || to > limit) {
         throw ReadFailure.damaged(
             "end of a value is negative, before its predecessor or beyond the committed bytes",
             symbols.path() + ", entry " + entry + ", byte " + 8L * entry + " of the data",
-            from + " to " + limit,
+            ends[entry] + " to " + limit,
             to);
       }
-      ends[entry] = (int) to;
-      from = to;
+      ends[entry + 1] = (int) to;
     }
-    if (from != limit) {
+    if (ends[ends.length - 1] != limit) {
       throw ReadFailure.damaged(
           "last symbol does not end with the committed bytes",
-          symbols.path() + ", entry " + (ends.length - 1),
+          symbols.path() + ", entry " + (ends.length - 2),
           limit,
-          from);
+          ends[ends.length - 1]);
     }
     return ends;
   }
 
-  private record Entry(Path file, int number) {
-    @Override
-    public String toString() {
-      return file + ", entry " + number;
-    }
-  }
-
-  /** Number of symbols. */
-  int size() {
-    return ends.length;
-  }
-
-  /** All texts by number, null where a symbol has no bytes; null: it is a large one. */
-  UTF8String[] texts() {
-    return texts;
-  }
-
-  /** Whether a symbol is null. */
-  boolean hasNull() {
-    return hasNull;
-  }
-
-  boolean isNull(int number) {
-    return ends[number] == from(number);
-  }
-
-  /** The text of a symbol that is not null. */
+  /** The text of a number; null: it has none. */
   UTF8String text(int number) {
-    if (texts != null) {
-      return texts[number];
-    }
-    int from = from(number);
-    int length = ends[number] - from;
-    return length == 1 && data[from] == 0 ? UTF8String.EMPTY_UTF8 : UTF8String.fromBytes(data, from, length);
-  }
-
-  private int from(int number) {
-    return number == 0 ? 0 : ends[number - 1];
-  }
-
-  /** Bytes in memory, about. */
-  long bytes() {
-    return data.length + 4L * ends.length + (texts == null ? 0 : (long) PER_TEXT * texts.length);
+    return texts.getUTF8String(number);
   }
 }

@@ -1,34 +1,49 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.codings.InstantForm;
+import io.sparkhaven.spark.files.CommittedFile;
+import io.sparkhaven.spark.plan.ColumnForm;
+import io.sparkhaven.spark.plan.PlannedColumn;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 
-/** Entries of fixed width in a {@code .dat} file. */
+/** Values of one width in a {@code .dat} file: plain ones, or as a codec wrote them. */
 final class FixedColumn extends LocationColumn {
   private final CommittedFile file;
   private final int width;
-  private final EntryVector vector;
+  private final PlainValues plain;
+  private final CodedValues coded; // null: they are plain
+  private final boolean nulls;
+  private final byte[] data;
+  private final OnHeapColumnVector vector = (OnHeapColumnVector) vector();
 
-  FixedColumn(CommittedFile file, int width, EntryVector vector) {
+  /**
+   * A column.
+   *
+   * @param nulls whether a plain value may be null
+   * @param rows most rows of a batch
+   */
+  FixedColumn(CommittedFile file, ColumnForm form, PlannedColumn column, boolean nulls, int rows) {
+    super(new OnHeapColumnVector(rows, column.type()), file);
     this.file = file;
-    this.width = width;
-    this.vector = vector;
-  }
-
-  @Override
-  public ColumnVector vector() {
-    return vector;
+    this.width = form.width();
+    this.plain = new PlainValues(form, column.type(), new InstantForm(column.instant(), column.name()));
+    this.coded = CodedValues.of(form, column.name(), file.path());
+    this.nulls = nulls;
+    this.data = new byte[Math.multiplyExact(width, rows)];
   }
 
   @Override
   public void move(long first, int rows) throws IOException {
-    file.read(first * width, ByteBuffer.wrap(vector.data, 0, rows * width));
-    vector.settle(first, rows);
-  }
-
-  @Override
-  public void close() throws IOException {
-    file.close();
+    file.read(first * width, ByteBuffer.wrap(data, 0, rows * width));
+    vector.reset();
+    if (coded == null) {
+      plain.put(data, rows, nulls, vector);
+      return;
+    }
+    for (int row = 0; row < rows; row++) {
+      coded.put(data, row * width, width, vector, row, first + row);
+    }
   }
 }

@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.columns;
 
+import io.sparkhaven.spark.pushdown.ColumnCondition;
 import java.io.Closeable;
 import java.io.IOException;
 import org.apache.spark.sql.vectorized.ColumnVector;
@@ -9,8 +10,24 @@ public abstract class LocationColumn implements Closeable {
   /** Most rows of a batch. */
   public static final int MOST_ROWS = 4096;
 
+  private final ColumnVector vector;
+  private final Closeable files;
+
+  /**
+   * A column.
+   *
+   * @param vector what {@link #move} fills
+   * @param files what is closed with the column; null: nothing
+   */
+  protected LocationColumn(ColumnVector vector, Closeable files) {
+    this.vector = vector;
+    this.files = files;
+  }
+
   /** The values of the batch that {@link #move} chose last; the same object for all batches of the location. */
-  public abstract ColumnVector vector();
+  public final ColumnVector vector() {
+    return vector;
+  }
 
   /**
    * Shows rows [first, first + rows) of the location, at most {@link #MOST_ROWS}.
@@ -29,7 +46,7 @@ public abstract class LocationColumn implements Closeable {
    *
    * @return false: no row of the location is so
    */
-  public boolean narrow(TextCondition condition) {
+  public boolean narrow(ColumnCondition condition) {
     return true;
   }
 
@@ -39,5 +56,9 @@ public abstract class LocationColumn implements Closeable {
   }
 
   @Override
-  public void close() throws IOException {}
+  public final void close() throws IOException {
+    if (files != null) {
+      files.close();
+    }
+  }
 }

@@ -1,6 +1,7 @@
 package io.sparkhaven.spark.columns;
 
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.CommittedFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -9,7 +10,6 @@ import java.util.stream.IntStream;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Sets of texts: 64 bits a row, bit b for symbol b of the location; texts in the order of UTF-16 units. */
@@ -17,36 +17,30 @@ final class SetColumn extends LocationColumn {
   private static final int MOST_SYMBOLS = 64;
 
   private final CommittedFile file;
-  private final byte[][] texts; // in order, with the bits of the same index; null: a symbol without bytes
-  private final long[] bits;
-  private final long outside; // bits of no symbol
+  private final int[] order; // bits in the order of their texts
+  private final byte[][] texts; // by bit; null: a symbol without bytes
   private final int count;
   private final ByteBuffer words;
-  private final OnHeapColumnVector vector;
+  private final OnHeapColumnVector vector = (OnHeapColumnVector) vector();
 
-  SetColumn(CommittedFile file, UTF8String[] symbols, DataType type, int rows) {
+  SetColumn(CommittedFile file, Dictionary dictionary, DataType type, int rows) {
+    super(new OnHeapColumnVector(rows, type), file);
     this.file = file;
-    count = symbols.length;
-    outside = count < MOST_SYMBOLS ? -1L << count : 0;
-    int[] order =
-        IntStream.range(0, Math.min(count, MOST_SYMBOLS))
+    count = dictionary.size();
+    texts = new byte[Math.min(count, MOST_SYMBOLS)][];
+    String[] names = new String[texts.length];
+    for (int bit = 0; bit < texts.length; bit++) {
+      UTF8String text = dictionary.text(bit);
+      texts[bit] = text == null ? null : text.getBytes();
+      names[bit] = text == null ? "" : text.toString();
+    }
+    order =
+        IntStream.range(0, texts.length)
             .boxed()
-            .sorted(Comparator.comparing(bit -> symbols[bit] == null ? "" : symbols[bit].toString()))
+            .sorted(Comparator.comparing(bit -> names[bit]))
             .mapToInt(Integer::intValue)
             .toArray();
-    texts = new byte[order.length][];
-    bits = new long[order.length];
-    for (int index = 0; index < order.length; index++) {
-      bits[index] = 1L << order[index];
-      texts[index] = symbols[order[index]] == null ? null : symbols[order[index]].getBytes();
-    }
     words = ByteBuffer.allocate(8 * rows).order(ByteOrder.LITTLE_ENDIAN);
-    vector = new OnHeapColumnVector(rows, type);
-  }
-
-  @Override
-  public ColumnVector vector() {
-    return vector;
   }
 
   @Override
@@ -54,6 +48,7 @@ final class SetColumn extends LocationColumn {
     file.read(8 * first, words.clear().limit(8 * rows));
     vector.reset();
     WritableColumnVector members = vector.arrayData();
+    long outside = count < MOST_SYMBOLS ? -1L << count : 0; // bits of no symbol
     for (int row = 0; row < rows; row++) {
       long word = words.getLong(8 * row);
       if ((word & outside) != 0) {
@@ -64,21 +59,17 @@ final class SetColumn extends LocationColumn {
             "0x" + Long.toHexString(word));
       }
       vector.putArray(row, members.getElementsAppended(), Long.bitCount(word));
-      for (int index = 0; word != 0 && index < bits.length; index++) {
-        if ((word & bits[index]) == 0) {
+      for (int index = 0; word != 0 && index < order.length; index++) {
+        byte[] text = texts[order[index]];
+        if ((word >>> order[index] & 1) == 0) {
           continue;
         }
-        if (texts[index] == null) {
+        if (text == null) {
           members.appendNull();
         } else {
-          members.appendByteArray(texts[index], 0, texts[index].length);
+          members.appendByteArray(text, 0, text.length);
         }
       }
     }
-  }
-
-  @Override
-  public void close() throws IOException {
-    file.close();
   }
 }

@@ -4,10 +4,10 @@ import io.sparkhaven.spark.errors.ReadFailure;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.Charset;
-import java.nio.charset.CodingErrorAction;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Bytes of texts in the charset of a column. The empty text is the single byte 00, null has no bytes. Bytes that are
@@ -22,21 +22,7 @@ public final class TextCharset {
   /** By the name that schemas have, like UTF_8 or ISO_8859_1. */
   public TextCharset(String name) {
     this.name = name;
-    charset =
-        switch (name) {
-          case "UTF_8" -> StandardCharsets.UTF_8;
-          case "ISO_8859_1" -> StandardCharsets.ISO_8859_1;
-          case "US_ASCII" -> StandardCharsets.US_ASCII;
-          case "UTF_16" -> StandardCharsets.UTF_16;
-          case "UTF_16BE" -> StandardCharsets.UTF_16BE;
-          case "UTF_16LE" -> StandardCharsets.UTF_16LE;
-          default -> throw new IllegalArgumentException("charset " + name);
-        };
-  }
-
-  /** Whether its bytes are UTF-8 if they are text at all. */
-  boolean isUtf8() {
-    return charset == StandardCharsets.UTF_8;
+    charset = Charset.forName(name.replace('_', '-'));
   }
 
   /** Whether these bytes are their own UTF-8: of a charset that has ASCII, with no others. */
@@ -56,33 +42,40 @@ public final class TextCharset {
   }
 
   /**
-   * The text in bytes [from, to); it keeps the array where that has UTF-8.
+   * Puts texts that are all plain into the first rows of a vector.
    *
-   * @param plain whether {@link #isPlain} holds for them
-   * @param where of the value, for errors: its file and row or entry
-   * @return null where there are no bytes
+   * @param ends where the bytes of each row begin, and at last where they end
    */
-  public UTF8String text(byte[] data, int from, int to, boolean plain, Object where) throws ReadFailure {
-    int length = to - from;
-    if (length == 0) {
-      return null;
+  void putPlain(byte[] data, int[] ends, int rows, WritableColumnVector into) {
+    int base = into.arrayData().appendBytes(ends[rows], data, 0);
+    for (int row = 0; row < rows; row++) {
+      int length = ends[row + 1] - ends[row];
+      if (length == 0) {
+        into.putNull(row);
+      } else {
+        into.putArray(row, base + ends[row], length == 1 && data[ends[row]] == 0 ? 0 : length);
+      }
     }
-    if (length == 1 && data[from] == 0) {
-      return UTF8String.EMPTY_UTF8;
+  }
+
+  /**
+   * The UTF-8 of the text in bytes [from, to), at least one.
+   *
+   * @param where of the value, for errors: its file and row or entry
+   */
+  public byte[] text(byte[] data, int from, int to, Object where) throws ReadFailure {
+    if (to - from == 1 && data[from] == 0) {
+      return new byte[0];
     }
-    if (plain) {
-      return UTF8String.fromBytes(data, from, length);
+    if (isPlain(data, from, to)) {
+      return Arrays.copyOfRange(data, from, to);
     }
     try {
-      CharSequence decoded =
-          charset
-              .newDecoder()
-              .onMalformedInput(CodingErrorAction.REPORT)
-              .onUnmappableCharacter(CodingErrorAction.REPORT)
-              .decode(ByteBuffer.wrap(data, from, length));
-      return charset == StandardCharsets.UTF_8
-          ? UTF8String.fromBytes(data, from, length)
-          : UTF8String.fromString(decoded.toString());
+      return charset
+          .newDecoder()
+          .decode(ByteBuffer.wrap(data, from, to - from))
+          .toString()
+          .getBytes(StandardCharsets.UTF_8);
     } catch (CharacterCodingException error) {
       throw ReadFailure.damaged("bytes are not text in the column's charset", where, name, error.toString());
     }

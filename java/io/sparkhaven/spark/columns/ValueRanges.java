@@ -1,6 +1,7 @@
 package io.sparkhaven.spark.columns;
 
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.CommittedFile;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;

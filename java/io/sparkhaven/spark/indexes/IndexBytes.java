@@ -1,13 +1,12 @@
 package io.sparkhaven.spark.indexes;
 
-import io.sparkhaven.spark.columns.CommittedFile;
-import java.io.Closeable;
+import io.sparkhaven.spark.files.CommittedFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /** Bytes of a file of an index behind its begin, in blocks: a search asks for entries that lie close together. */
-final class IndexBytes implements Closeable {
+final class IndexBytes {
   private static final int BLOCK = 1 << 13;
 
   private final CommittedFile file;
@@ -26,7 +25,7 @@ final class IndexBytes implements Closeable {
     return file.state().size() - offset;
   }
 
-  /** Bytes [from, to), of which {@code numberAt} and {@code copy} ask next. IOException: there are fewer. */
+  /** Bytes [from, to), of which {@link #numberAt} and {@link #copy} ask next. IOException: there are fewer. */
   private int locate(long from, int length) throws IOException {
     long place = offset + from;
     if (first < 0 || place < first || place + length > first + block.limit()) {
@@ -40,15 +39,9 @@ final class IndexBytes implements Closeable {
     return (int) (place - first);
   }
 
-  /** A little-endian number of 1, 2, 4 or 8 bytes with a sign, at a byte. */
-  long numberAt(long position, int width) throws IOException {
-    int place = locate(position, width);
-    return switch (width) {
-      case 1 -> block.get(place);
-      case 2 -> block.getShort(place);
-      case 4 -> block.getInt(place);
-      default -> block.getLong(place);
-    };
+  /** The little-endian number of 8 bytes in an entry. */
+  long numberAt(long entry) throws IOException {
+    return block.getLong(locate(Long.BYTES * entry, Long.BYTES));
   }
 
   /** Bytes [from, to) as an array of their own. */
@@ -62,10 +55,5 @@ final class IndexBytes implements Closeable {
       block.get(locate(from, length), bytes);
     }
     return bytes;
-  }
-
-  @Override
-  public void close() throws IOException {
-    file.close();
   }
 }

@@ -1,11 +1,12 @@
 package io.sparkhaven.spark.indexes;
 
-import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.codings.DamagedValue;
 import io.sparkhaven.spark.codings.RowSets;
-import io.sparkhaven.spark.columns.CommittedFile;
 import io.sparkhaven.spark.columns.FileBegin;
 import io.sparkhaven.spark.columns.TextCharset;
+import io.sparkhaven.spark.files.Checksums;
+import io.sparkhaven.spark.files.CommittedFile;
+import io.sparkhaven.spark.files.RecentMap;
 import io.sparkhaven.spark.plan.ColumnForm;
 import io.sparkhaven.spark.plan.FileState;
 import io.sparkhaven.spark.plan.IndexForm;
@@ -16,14 +17,13 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
 /**
  * An index of one location of history: a row a key, which ascend. {@code dh_begin_pos} and {@code dh_end_pos} are the
  * one range of rows of each key of a grouping column; any other index has {@code dh_row_set}. Who uses it looks at no
- * index that is missing, damaged or of another form: all of these are an IOException or a DamagedValue.
+ * index that is missing, damaged or of another form: all of these are an IOException.
  */
 final class IndexFile implements Closeable {
   private static final int MOST_KEYS = 1 << 12; // that one lookup asks for
@@ -35,15 +35,7 @@ final class IndexFile implements Closeable {
   private static final String ROW_SET = "dh_row_set";
 
   /** Whether the keys of an index of ranges ascend, which earlier releases did not promise; by path and checksum. */
-  private static final Map<String, Boolean> ASCEND =
-      new LinkedHashMap<>(16, 0.75f, true) {
-        private static final long serialVersionUID = 1;
-
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {
-          return size() > MOST_KNOWN;
-        }
-      };
+  private static final Map<String, Boolean> ASCEND = new RecentMap<>(MOST_KNOWN);
 
   private final PlannedSlice slice;
   private final IndexForm form;
@@ -63,18 +55,18 @@ final class IndexFile implements Closeable {
 
   /** An index with its first so many keys, which are those columns. */
   static IndexFile open(PlannedSlice slice, IndexForm form, List<PlannedColumn> columns, Checksums checks)
-      throws IOException, DamagedValue {
+      throws IOException {
     IndexFile index = new IndexFile(slice, form, checks);
     try {
       index.open(columns);
-    } catch (IOException | RuntimeException | DamagedValue error) {
+    } catch (IOException | RuntimeException error) {
       index.close();
       throw error;
     }
     return index;
   }
 
-  private void open(List<PlannedColumn> columns) throws IOException, DamagedValue {
+  private void open(List<PlannedColumn> columns) throws IOException {
     for (int number = 0; number < columns.size(); number++) {
       String name = form.names().get(number);
       ColumnForm key = form.keys().get(number);
@@ -82,8 +74,8 @@ final class IndexFile implements Closeable {
       boolean texts = key.storage().equals("BLOB");
       keys.add(
           texts
-              ? new TextKeys(data, file(name + ".bytes", null), new TextCharset(key.charset()))
-              : new NumberKeys(data, key, columns.get(number)));
+              ? new IndexKeys.Texts(data, file(name + ".bytes", null), new TextCharset(key.charset()))
+              : new IndexKeys.Numbers(data, key, columns.get(number)));
       requireRows(keys.get(number).size());
     }
     if (slice.indexState(form.directory() + "/" + BEGIN + ".dat") != null) {
@@ -99,28 +91,22 @@ final class IndexFile implements Closeable {
     }
   }
 
-  private IndexBytes file(String name, byte[] prefix) throws IOException, DamagedValue {
+  private IndexBytes file(String name, byte[] prefix) throws IOException {
     FileState state = slice.indexState(form.directory() + "/" + name);
-    if (state == null) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(state != null);
     Path path = Path.of(slice.location().directory(), form.directory(), name);
     CommittedFile file = new CommittedFile(path, 0, state);
     opened.add(file);
     file.checked(checks);
-    if (prefix != null && !FileBegin.isPadded(file.bytes(0, OFFSET), prefix)) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(prefix == null || FileBegin.isPadded(file.bytes(0, OFFSET), prefix));
     return new IndexBytes(file, prefix == null ? 0 : OFFSET);
   }
 
   private void requireRows(long rows) throws DamagedValue {
-    if (rows != keys.get(0).size()) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(rows == keys.get(0).size());
   }
 
-  private void requireAscending() throws IOException, DamagedValue {
+  private void requireAscending() throws IOException {
     String first = form.directory() + "/" + form.names().get(0) + ".dat";
     String known = slice.location().directory() + "/" + first + " " + slice.indexState(first).crc();
     Boolean ascend;
@@ -133,16 +119,14 @@ final class IndexFile implements Closeable {
         ASCEND.put(known, ascend);
       }
     }
-    if (!ascend) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(ascend);
   }
 
   /**
    * Rows whose first keys are one of each of these; null: they are too many to be looked up. Keys of a further column
    * ascend only where those before it are the same. So each span is cut where they change.
    */
-  long[] find(List<List<Object>> wanted) throws IOException, DamagedValue {
+  long[] find(List<List<Object>> wanted) throws IOException {
     List<long[]> spans = List.of(new long[] {0, keys.get(0).size()});
     for (int number = 0; number < wanted.size(); number++) {
       if (number > 0) {
@@ -170,7 +154,7 @@ final class IndexFile implements Closeable {
   }
 
   /** The entries of spans in parts that have one stored key each. */
-  private static List<long[]> runs(IndexKeys keys, List<long[]> spans) throws IOException, DamagedValue {
+  private static List<long[]> runs(IndexKeys keys, List<long[]> spans) throws IOException {
     List<long[]> runs = new ArrayList<>();
     for (long[] span : spans) {
       for (long from = span[0]; from < span[1] && runs.size() <= MOST_KEYS; ) {
@@ -183,7 +167,7 @@ final class IndexFile implements Closeable {
   }
 
   private static List<long[]> spans(IndexKeys keys, List<long[]> within, List<Object> wanted)
-      throws IOException, DamagedValue {
+      throws IOException {
     List<long[]> spans = new ArrayList<>();
     for (long[] span : within) {
       for (Object value : wanted) {
@@ -208,33 +192,28 @@ final class IndexFile implements Closeable {
     return bytes;
   }
 
-  private long[] rowsOf(long number) throws IOException, DamagedValue {
+  private long[] rowsOf(long number) throws IOException {
     long[] rows;
     if (starts != null) {
-      rows = new long[] {starts.numberAt(8 * number, 8), stops.numberAt(8 * number, 8)};
+      rows = new long[] {starts.numberAt(number), stops.numberAt(number)};
     } else {
-      byte[] bytes = value(setEnds, sets, number);
-      rows = RowSets.ranges(bytes, 0, bytes.length);
+      rows = RowSets.ranges(value(setEnds, sets, number));
     }
     boolean inside = rows.length == 0 || rows[0] >= 0 && rows[rows.length - 1] <= slice.location().rows();
-    if (!inside || rows.length == 2 && rows[0] >= rows[1]) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(inside && (rows.length != 2 || rows[0] < rows[1]));
     return rows;
   }
 
   /** The bytes of an entry, of which {@code ends} has the end and that of the one before it. */
-  static byte[] value(IndexBytes ends, IndexBytes data, long number) throws IOException, DamagedValue {
+  static byte[] value(IndexBytes ends, IndexBytes data, long number) throws IOException {
     long from = end(ends, number - 1);
     long to = end(ends, number);
-    if (from < 0 || to < from || to > data.size()) {
-      throw new DamagedValue();
-    }
+    DamagedValue.unless(from >= 0 && to >= from && to <= data.size());
     return data.copy(from, to);
   }
 
   private static long end(IndexBytes ends, long number) throws IOException {
-    return number < 0 ? 0 : ends.numberAt(8 * number, 8);
+    return number < 0 ? 0 : ends.numberAt(number);
   }
 
   @Override

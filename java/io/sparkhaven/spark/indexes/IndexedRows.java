@@ -1,6 +1,6 @@
 package io.sparkhaven.spark.indexes;
 
-import io.sparkhaven.spark.checksums.Checksums;
+import io.sparkhaven.spark.files.Checksums;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;

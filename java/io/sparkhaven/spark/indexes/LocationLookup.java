@@ -1,7 +1,6 @@
 package io.sparkhaven.spark.indexes;
 
-import io.sparkhaven.spark.checksums.Checksums;
-import io.sparkhaven.spark.codings.DamagedValue;
+import io.sparkhaven.spark.files.Checksums;
 import io.sparkhaven.spark.plan.IndexForm;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.plan.PlannedSlice;
@@ -113,7 +112,7 @@ final class LocationLookup {
     List<PlannedColumn> keys = leading.stream().map(part -> columns.get(part.column())).toList();
     try (IndexFile file = IndexFile.open(slice, index, keys, checks)) {
       return file.find(leading.stream().map(Lookup.Keys::keys).toList());
-    } catch (IOException | DamagedValue error) {
+    } catch (IOException error) {
       return null;
     }
   }

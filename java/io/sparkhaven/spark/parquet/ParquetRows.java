@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.parquet;
 
+import io.sparkhaven.spark.columns.LocationColumn;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -9,14 +10,13 @@ import org.apache.hadoop.mapreduce.JobID;
 import org.apache.hadoop.mapreduce.TaskAttemptID;
 import org.apache.hadoop.mapreduce.TaskID;
 import org.apache.hadoop.mapreduce.TaskType;
-
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
 import org.apache.parquet.hadoop.ParquetInputFormat;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetReadSupport;
 import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecordReader;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.vectorized.ColumnVector;
 import scala.Tuple4;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -36,9 +36,8 @@ final class ParquetRows implements Closeable {
    *
    * @param fields names in the file, and the types that its values are read as
    * @param groups the row groups that are read
-   * @param rows most of a batch
    */
-  ParquetRows(Path path, StructType fields, ParquetFooter.Groups groups, int rows) throws IOException {
+  ParquetRows(Path path, StructType fields, ParquetFooter.Groups groups) throws IOException {
     this.path = path;
     first = groups.first();
     next = groups.first();
@@ -47,7 +46,9 @@ final class ParquetRows implements Closeable {
     org.apache.hadoop.fs.Path file = new org.apache.hadoop.fs.Path(path.toUri());
     FileSplit split = new FileSplit(file, groups.begin(), groups.end() - groups.begin(), new String[0]);
     TaskAttemptID task = new TaskAttemptID(new TaskID(new JobID(), TaskType.MAP, 0), 0);
-    reader = new VectorizedParquetRecordReader(null, "CORRECTED", "UTC", "CORRECTED", "UTC", false, rows);
+    reader =
+        new VectorizedParquetRecordReader(
+            null, "CORRECTED", "UTC", "CORRECTED", "UTC", false, LocationColumn.MOST_ROWS);
     try {
       reader.initialize(split, new TaskAttemptContextImpl(settings, task));
       reader.resultBatch();
@@ -79,8 +80,8 @@ final class ParquetRows implements Closeable {
   }
 
   /** Values of a field by its number; the same object for all batches. */
-  ColumnVector values(int field) {
-    return reader.resultBatch().column(field);
+  WritableColumnVector values(int field) {
+    return (WritableColumnVector) reader.resultBatch().column(field);
   }
 
   /** Goes on to the batch that has a row; rows before it are passed over. */

@@ -1,8 +1,6 @@
 package io.sparkhaven.spark.plan;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
-import java.util.HexFormat;
 
 /**
  * How files have the values of a column, and the bytes that such a file begins with.
@@ -33,21 +31,14 @@ public record ColumnForm(
     GroupingKeys grouping)
     implements Serializable {
 
-  static ColumnForm of(JsonNode entry) {
-    HexFormat hex = HexFormat.of();
-    return new ColumnForm(
-        entry.required("type").asText(),
-        entry.required("storage").asText(),
-        entry.required("width").asInt(),
-        entry.required("charset").asText(),
-        entry.required("null").asInt(-1),
-        entry.required("coding").textValue(),
-        entry.required("domain").textValue(),
-        hex.parseHex(entry.required("prefix").asText()),
-        hex.parseHex(entry.required("overflow").asText()),
-        entry.required("dataOffset").asInt(),
-        GroupingKeys.of(entry.required("grouping")));
-  }
+  /**
+   * How keys stand in the grouping inside of the begin of a {@code .dat} file, which is a Java stream.
+   *
+   * @param before how many things have a number in the stream before the map of the grouping
+   * @param head what stands before the value of a boxed key where one comes first; nothing of texts
+   * @param declared whether the class of the keys is declared there
+   */
+  public record GroupingKeys(int before, byte[] head, boolean declared) implements Serializable {}
 
   /** Whether files have another null than that of chars now, which statistics know nothing of. */
   public boolean hasOtherNull() {

@@ -14,7 +14,7 @@ public final class DamagedPlan extends RuntimeException {
             + "\n  to do: read the table again. Python and the jar must be of one release of sparkhaven");
   }
 
-  DamagedPlan(Object where, RuntimeException cause) {
+  DamagedPlan(Object where, Exception cause) {
     this(cause.toString(), where, "the parts that its format names", "others");
     initCause(cause);
   }

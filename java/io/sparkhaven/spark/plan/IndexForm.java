@@ -1,8 +1,5 @@
 package io.sparkhaven.spark.plan;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import java.util.ArrayList;
-import java.util.HexFormat;
 import java.util.List;
 
 /**
@@ -23,25 +20,4 @@ public record IndexForm(
     List<ColumnForm> keys,
     byte[] begin,
     byte[] end,
-    byte[] rowSet) {
-
-  static IndexForm of(JsonNode entry) {
-    HexFormat hex = HexFormat.of();
-    List<ColumnForm> keys = new ArrayList<>();
-    entry.required("keys").forEach(key -> keys.add(ColumnForm.of(key)));
-    return new IndexForm(
-        entry.required("directory").asText(),
-        texts(entry.required("names")),
-        texts(entry.required("columns")),
-        keys,
-        hex.parseHex(entry.required("begin").asText()),
-        hex.parseHex(entry.required("end").asText()),
-        hex.parseHex(entry.required("rowSet").asText()));
-  }
-
-  private static List<String> texts(JsonNode listed) {
-    List<String> texts = new ArrayList<>();
-    listed.forEach(text -> texts.add(text.asText()));
-    return texts;
-  }
-}
+    byte[] rowSet) {}

@@ -1,5 +1,7 @@
 package io.sparkhaven.spark.plan;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
@@ -11,8 +13,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Stream;
 import java.util.zip.CRC32;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
@@ -26,11 +33,15 @@ public final class Plan {
   private static final int COVERED = 20;
   private static final int ENTRY = 72;
   private static final int HISTORY = -1;
-  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /** For what Python has written, and the records that it becomes. All of their parts have to be there. */
+  public static final ObjectMapper JSON =
+      new ObjectMapper().enable(DeserializationFeature.FAIL_ON_MISSING_CREATOR_PROPERTIES);
 
   private final JsonNode head;
   private final StructType schema;
   private final List<PlannedColumn> columns = new ArrayList<>();
+  private final Map<String, PlannedColumn> byName = new HashMap<>();
   private final List<PlannedSlice> slices = new ArrayList<>();
 
   private Plan(ByteBuffer data, int headEnd) throws IOException {
@@ -38,8 +49,18 @@ public final class Plan {
     schema = (StructType) DataType.fromJson(head.required("schema").asText());
     JsonNode entries = head.required("columns");
     for (int number = 0; number < entries.size(); number++) {
-      columns.add(PlannedColumn.of(entries.get(number), schema.apply(number).dataType(), head));
+      JsonNode entry = entries.get(number);
+      columns.add(
+          new PlannedColumn(
+              entry.required("name").asText(),
+              entry.required("id").asInt(),
+              entry.required("partitioning").asBoolean(),
+              JSON.treeToValue(entry.required("forms"), ColumnForm[].class),
+              schema.apply(number).dataType(),
+              head.required("instant").asText(),
+              head.required("char").asText()));
     }
+    columns.forEach(column -> byName.put(column.name(), column));
     readSlices(data, headEnd);
   }
 
@@ -80,18 +101,20 @@ public final class Plan {
     }
     try {
       return new Plan(data, HEADER + data.getInt(COVERED));
-    } catch (IllegalArgumentException | IndexOutOfBoundsException | ClassCastException error) {
+    } catch (JsonProcessingException
+        | IllegalArgumentException
+        | IndexOutOfBoundsException
+        | ClassCastException error) {
       throw new DamagedPlan(where, error);
     }
   }
 
-  private void readSlices(ByteBuffer data, int headEnd) {
-    String[] values = texts("values");
-    String[] internals = texts("internals");
-    String[] streams = texts("streams");
+  private void readSlices(ByteBuffer data, int headEnd) throws IOException {
+    String[] values = JSON.treeToValue(head.required("values"), String[].class);
+    String[] internals = JSON.treeToValue(head.required("internals"), String[].class);
+    String[] streams = JSON.treeToValue(head.required("streams"), String[].class);
+    IndexForm[] indexes = JSON.treeToValue(head.required("indexes"), IndexForm[].class);
     List<Shape> shapes = new ArrayList<>();
-    List<IndexForm> indexes = new ArrayList<>();
-    head.required("indexes").forEach(entry -> indexes.add(IndexForm.of(entry)));
     head.required("shapes").forEach(shape -> shapes.add(new Shape(shape, indexes)));
     int count = head.required("slices").asInt();
     int details = headEnd + count * ENTRY;
@@ -123,15 +146,6 @@ public final class Plan {
     }
   }
 
-  private String[] texts(String name) {
-    JsonNode listed = head.required(name);
-    String[] texts = new String[listed.size()];
-    for (int number = 0; number < texts.length; number++) {
-      texts[number] = listed.get(number).asText();
-    }
-    return texts;
-  }
-
   /** {@code Namespace.Table}. */
   public String table() {
     return head.required("table").asText();
@@ -156,13 +170,21 @@ public final class Plan {
     return Collections.unmodifiableList(columns);
   }
 
+  /** The column of that name; null: there is none. */
+  public PlannedColumn column(String name) {
+    return byName.get(name);
+  }
+
+  /** The column that an expression names; null: it is none. */
+  public PlannedColumn column(Expression expression) {
+    return expression instanceof NamedReference reference && reference.fieldNames().length == 1
+        ? column(reference.fieldNames()[0])
+        : null;
+  }
+
   /** The columns of that names. */
   public PlannedColumn[] columns(String[] names) {
-    PlannedColumn[] chosen = new PlannedColumn[names.length];
-    for (int number = 0; number < names.length; number++) {
-      chosen[number] = columns.get(schema.fieldIndex(names[number]));
-    }
-    return chosen;
+    return Stream.of(names).map(byName::get).toArray(PlannedColumn[]::new);
   }
 
   /** All slices, ordered by value, history before intraday, internal partition, and row. */

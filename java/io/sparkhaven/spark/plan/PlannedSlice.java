@@ -53,6 +53,21 @@ public final class PlannedSlice {
     return new PlannedSlice(this, ranges);
   }
 
+  /** Slices with the first so many rows alone; all of them where there are fewer. */
+  public static List<PlannedSlice> first(List<PlannedSlice> slices, long rows) {
+    List<PlannedSlice> kept = new ArrayList<>();
+    long left = rows;
+    for (PlannedSlice slice : slices) {
+      if (left <= 0) {
+        break;
+      }
+      long count = slice.count();
+      kept.add(count <= left ? slice : slice.limited(slice.first(left)));
+      left -= count;
+    }
+    return kept;
+  }
+
   /** Whether all rows from the first to the last are read: none was withdrawn, and no filter leaves some out. */
   public boolean whole() {
     return limit == null && (marks & (CHOSEN | PICKED)) == 0;
@@ -143,7 +158,7 @@ public final class PlannedSlice {
   }
 
   /** The ranges of the first so many rows that are read; there are more. */
-  public long[] first(long rows) {
+  private long[] first(long rows) {
     PickedRows some = picked();
     return some == null ? RowRanges.first(ranges(), rows) : some.first(ranges(), rows);
   }
@@ -195,7 +210,7 @@ public final class PlannedSlice {
       int count = data.getInt(group);
       int row = group + 4 + 4 * count;
       for (int number = 0; number < count; number++) {
-        ranges.add(StatisticsRow.read(data, row, shape.widths[place[0]], place[1]));
+        ranges.add(RangeStatistics.read(data, row, shape.widths[place[0]], place[1]));
         row += data.getInt(group + 4 + 4 * number);
       }
     }

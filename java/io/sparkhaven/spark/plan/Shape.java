@@ -28,10 +28,10 @@ final class Shape {
   private final Map<String, int[]> statistics = new HashMap<>();
 
   /** {@code forms}: of all indexes. */
-  Shape(JsonNode shape, List<IndexForm> forms) {
+  Shape(JsonNode shape, IndexForm[] forms) {
     shape.required(2).forEach(name -> indexFiles.put(name.asText(), indexFiles.size()));
     shape.required(3).properties().forEach(entry -> names.put(entry.getKey(), entry.getValue().asText()));
-    shape.required(4).forEach(number -> indexes.add(forms.get(number.asInt())));
+    shape.required(4).forEach(number -> indexes.add(forms[number.asInt()]));
     JsonNode listed = shape.required(0);
     files = listed.size();
     listed.forEach(name -> numbers.put(name.asText(), numbers.size()));

@@ -1,13 +1,11 @@
 package io.sparkhaven.spark.pushdown;
 
-import io.sparkhaven.spark.columns.TextCondition;
 import java.io.Serializable;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** A condition of one column of symbols, which goes with the tasks: rows for which it is not true need not be read. */
-public final class ColumnCondition implements TextCondition, Serializable {
+public final class ColumnCondition implements Serializable {
   private static final long serialVersionUID = 1;
-  private static final ColumnValues NULL = new ColumnValues(true, false, false, null, null);
 
   private final String column;
   private final RowTest test;
@@ -22,9 +20,9 @@ public final class ColumnCondition implements TextCondition, Serializable {
     return column;
   }
 
-  @Override
+  /** Whether it may be true for a text, or for null. */
   public boolean mayBeTrue(UTF8String text) {
-    ColumnValues values = text == null ? NULL : ColumnValues.one(text);
+    ColumnValues values = ColumnValues.one(text);
     return (test.outcomes(name -> values) & Outcomes.TRUE) != 0;
   }
 }

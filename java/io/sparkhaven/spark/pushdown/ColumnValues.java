@@ -13,9 +13,15 @@ record ColumnValues(boolean nulls, boolean nans, boolean others, Object low, Obj
   /** Nothing is known. */
   static final ColumnValues UNKNOWN = new ColumnValues(true, true, true, null, null);
 
-  /** All rows have this value. */
+  private static final ColumnValues NULL = new ColumnValues(true, false, false, null, null);
+  private static final ColumnValues NAN = new ColumnValues(false, true, false, null, null);
+
+  /** All rows have this value; it may be null. */
   static ColumnValues one(Object value) {
-    return new ColumnValues(false, false, true, value, value);
+    if (value instanceof Double number && number.isNaN()) {
+      return NAN;
+    }
+    return value == null ? NULL : new ColumnValues(false, false, true, value, value);
   }
 
   boolean bounded() {

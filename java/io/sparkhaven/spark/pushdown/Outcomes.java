@@ -9,8 +9,8 @@ final class Outcomes {
 
   private Outcomes() {}
 
-  static int of(boolean outcome) {
-    return outcome ? TRUE : FALSE;
+  static int of(boolean mayBeTrue, boolean mayBeFalse) {
+    return (mayBeTrue ? TRUE : 0) | (mayBeFalse ? FALSE : 0);
   }
 
   static int not(int outcomes) {

@@ -1,27 +1,20 @@
 package io.sparkhaven.spark.pushdown;
 
+import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Literal;
-import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Reads predicates of Spark. What it does not know is {@link RowTest#UNKNOWN}. */
-final class PredicateReader {
+/** Reads predicates of Spark over the columns of a plan. What it does not know is {@link RowTest#UNKNOWN}. */
+record PredicateReader(Plan plan) {
   /** Comparisons, and what they are with both sides exchanged. */
   private static final Map<String, String> TURNED =
       Map.of("=", "=", "<=>", "<=>", "<>", "<>", "<", ">", "<=", ">=", ">", "<", ">=", "<=");
-
-  private final Map<String, PlannedColumn> columns = new HashMap<>();
-
-  PredicateReader(List<PlannedColumn> columns) {
-    columns.forEach(column -> this.columns.put(column.name(), column));
-  }
 
   RowTest read(Predicate predicate) {
     Expression[] children = predicate.children();
@@ -43,42 +36,28 @@ final class PredicateReader {
     if (children.length == 2 && children[0] instanceof Literal<?> && TURNED.containsKey(name)) {
       return ofColumn(TURNED.get(name), new Expression[] {children[1], children[0]});
     }
-    PlannedColumn column = children.length == 0 ? null : column(children[0]);
+    PlannedColumn column = children.length == 0 ? null : plan.column(children[0]);
     if (column == null) {
       return RowTest.UNKNOWN;
     }
+    RowTest isNull = new RowTest.IsNull(column.name());
     return switch (name) {
-      case "IS_NULL" -> new ColumnTest.IsNull(column.name());
-      case "IS_NOT_NULL" -> new RowTest.Not(new ColumnTest.IsNull(column.name()));
-      case "=", "<=>", "<", "<=", ">", ">=" -> comparison(column, name, children[1]);
-      case "<>" -> new RowTest.Not(comparison(column, "=", children[1]));
-      case "IN" -> oneOf(column, children);
-      case "STARTS_WITH", "ENDS_WITH", "CONTAINS" -> text(column, name, children[1]);
+      case "IS_NULL" -> isNull;
+      case "IS_NOT_NULL" -> new RowTest.Not(isNull);
+      case "=", "IN" -> oneOf(column, children);
+      case "<>" -> new RowTest.Not(oneOf(column, children));
+      case "<=>" ->
+          children[1] instanceof Literal<?> literal && literal.value() == null
+              ? isNull
+              : new RowTest.Joined(new RowTest.Not(isNull), oneOf(column, children), false);
+      case "<", "<=" -> less(column, children[1], name.equals("<="));
+      case ">", ">=" -> new RowTest.Not(less(column, children[1], name.equals(">")));
+      case "STARTS_WITH", "ENDS_WITH", "CONTAINS" -> part(column, name, children[1]);
       default -> RowTest.UNKNOWN;
     };
   }
 
-  /** The column that an expression is; null: it is none of the table. */
-  private PlannedColumn column(Expression expression) {
-    if (expression instanceof NamedReference reference && reference.fieldNames().length == 1) {
-      return columns.get(reference.fieldNames()[0]);
-    }
-    return null;
-  }
-
-  private static RowTest comparison(PlannedColumn column, String operator, Expression with) {
-    ValueOrder order = ValueOrder.of(column);
-    if (!isLiteral(with, column)) {
-      return RowTest.UNKNOWN;
-    }
-    Object value = ((Literal<?>) with).value();
-    if (value == null) {
-      return operator.equals("<=>") ? new ColumnTest.IsNull(column.name()) : new RowTest.Always(Outcomes.NULL);
-    }
-    Object literal = order == null ? null : order.literal(value, column.type());
-    return literal == null ? RowTest.UNKNOWN : new Comparison(column.name(), order, operator, literal);
-  }
-
+  /** {@code children}: the column, then literals. */
   private static RowTest oneOf(PlannedColumn column, Expression[] children) {
     ValueOrder order = ValueOrder.of(column);
     List<Object> literals = new ArrayList<>();
@@ -88,7 +67,7 @@ final class PredicateReader {
         return RowTest.UNKNOWN;
       }
       Object value = ((Literal<?>) children[number]).value();
-      Object literal = value == null ? null : order.literal(value, column.type());
+      Object literal = order.of(value, column.type());
       if (value != null && literal == null) {
         return RowTest.UNKNOWN;
       }
@@ -97,13 +76,29 @@ final class PredicateReader {
         literals.add(literal);
       }
     }
-    return new OneOf(column.name(), order, literals, orNull);
+    if (order != null) {
+      literals.sort(order::compare);
+    }
+    return new RowTest.OneOf(column.name(), order, literals, orNull);
   }
 
-  private static RowTest text(PlannedColumn column, String kind, Expression with) {
+  private static RowTest less(PlannedColumn column, Expression with, boolean orEqual) {
+    ValueOrder order = ValueOrder.of(column);
+    if (order == null || !isLiteral(with, column)) {
+      return RowTest.UNKNOWN;
+    }
+    Object value = ((Literal<?>) with).value();
+    if (value == null) {
+      return new RowTest.Always(Outcomes.NULL);
+    }
+    Object literal = order.of(value, column.type());
+    return literal == null ? RowTest.UNKNOWN : new RowTest.Less(column.name(), order, literal, orEqual);
+  }
+
+  private static RowTest part(PlannedColumn column, String kind, Expression with) {
     boolean texts = ValueOrder.of(column) == ValueOrder.TEXTS && isLiteral(with, column);
     Object value = texts ? ((Literal<?>) with).value() : null;
-    return value instanceof UTF8String part ? new TextTest(column.name(), kind, part) : RowTest.UNKNOWN;
+    return value instanceof UTF8String part ? new RowTest.Part(column.name(), kind, part) : RowTest.UNKNOWN;
   }
 
   private static boolean isLiteral(Expression expression, PlannedColumn column) {

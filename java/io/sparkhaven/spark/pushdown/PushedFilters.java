@@ -15,31 +15,24 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate;
  */
 public final class PushedFilters {
   private final Plan plan;
-  private final PredicateReader reader;
-  private final Set<String> partitioning = new LinkedHashSet<>();
   private final List<RowTest> tests = new ArrayList<>();
   private final List<ColumnCondition> conditions = new ArrayList<>();
   private final List<Predicate> used = new ArrayList<>();
   private final List<Predicate> remaining = new ArrayList<>();
-  private boolean known = true; // what all of them mean
+  private boolean known = true;
 
   public PushedFilters(Plan plan) {
     this.plan = plan;
-    this.reader = new PredicateReader(plan.columns());
-    for (PlannedColumn column : plan.columns()) {
-      if (column.partitioning()) {
-        partitioning.add(column.name());
-      }
-    }
   }
 
   /** Takes filters, all of which must be true; those that Spark must still apply. */
   public Predicate[] push(Predicate[] predicates) {
+    PredicateReader reader = new PredicateReader(plan);
     for (Predicate predicate : predicates) {
       RowTest test = reader.read(predicate);
       Set<String> names = new LinkedHashSet<>();
       test.addColumns(names);
-      boolean consumed = test.exact() && partitioning.containsAll(names);
+      boolean consumed = test.exact() && names.stream().allMatch(name -> plan.column(name).partitioning());
       known &= test.exact();
       if (consumed || !names.isEmpty()) {
         tests.add(test);
@@ -47,18 +40,12 @@ public final class PushedFilters {
       }
       if (!consumed) {
         remaining.add(predicate);
-        addCondition(test, names);
+        names.stream()
+            .filter(name -> names.size() == 1 && hasSymbols(plan.column(name)))
+            .forEach(name -> conditions.add(new ColumnCondition(name, test)));
       }
     }
     return remaining.toArray(Predicate[]::new);
-  }
-
-  private void addCondition(RowTest test, Set<String> names) {
-    for (PlannedColumn column : plan.columns()) {
-      if (names.size() == 1 && names.contains(column.name()) && hasSymbols(column)) {
-        conditions.add(new ColumnCondition(column.name(), test));
-      }
-    }
   }
 
   private static boolean hasSymbols(PlannedColumn column) {
@@ -82,9 +69,21 @@ public final class PushedFilters {
     return used.toArray(Predicate[]::new);
   }
 
-  /** All of them, to be applied to rows instead of by Spark; null: not all of them are known. */
-  public RowFilter rows() {
-    return known ? new RowFilter(tests) : null;
+  /** Names of the columns that they ask. */
+  public Set<String> columns() {
+    Set<String> names = new LinkedHashSet<>();
+    tests.forEach(test -> test.addColumns(names));
+    return names;
+  }
+
+  /** All of them, to be applied instead of by Spark to the rows of batches that have these columns, if {@link #known}. */
+  public RowFilter over(PlannedColumn[] batches) {
+    return new RowFilter(tests, batches);
+  }
+
+  /** Whether it is known what all of them mean. */
+  public boolean known() {
+    return known;
   }
 
   /** Whether Spark applies none itself. */
@@ -94,6 +93,6 @@ public final class PushedFilters {
 
   /** The slices of the plan that may have rows of the query, with the rows that may be. */
   public List<PlannedSlice> slices() {
-    return tests.isEmpty() ? plan.slices() : new SliceFilter(tests, plan.columns()).narrowed(plan.slices());
+    return tests.isEmpty() ? plan.slices() : new SliceFilter(plan, tests).narrowed();
   }
 }

@@ -3,134 +3,34 @@ package io.sparkhaven.spark.pushdown;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.util.Comparator;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The order of a column's values in Spark, and what bounds and literals are in it: {@code Long} of whole numbers,
- * Instants, dates, times and Booleans, {@code BigInteger} of decimals, {@code Double}, or {@code UTF8String}. Each is
- * exact in the column's own type.
+ * The order of a column's values in Spark, and what bounds, literals and values of rows are in it: {@code Long} of whole
+ * numbers, Instants, dates, times and Booleans, {@code BigInteger} of decimals, {@code Double}, or {@code UTF8String}.
+ * Each is exact in the column's own type.
  */
 public enum ValueOrder {
   /** Whole numbers as they are, days of dates, nanoseconds of times. */
-  NUMBERS(Comparator.comparing(value -> (Long) value)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Long ? stored : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return value instanceof Number number && !(value instanceof Double || value instanceof Float)
-          ? (Object) number.longValue()
-          : null;
-    }
-  },
-
+  NUMBERS,
   /** Nanoseconds that Spark has as microseconds, rounded down. */
-  MICROSECONDS(Comparator.comparing(value -> (Long) value)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Long nanoseconds ? (Object) Math.floorDiv(nanoseconds, 1000L) : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return value instanceof Long ? value : null;
-    }
-  },
-
+  MICROSECONDS,
   /** False is less than true. */
-  BOOLEANS(Comparator.comparing(value -> (Long) value)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Boolean truth ? (Object) (truth ? 1L : 0L) : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return bound(value);
-    }
-  },
-
+  BOOLEANS,
   /** Both zeros are equal, NaN is equal to itself and the largest. Files may have whole numbers. */
-  DOUBLES((left, right) -> compareDoubles((Double) left, (Double) right)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Number number ? (Object) number.doubleValue() : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return bound(value);
-    }
-  },
-
+  DOUBLES,
   /** Units of the last digit. A literal has the digits behind the point that its column has. */
-  DECIMALS(Comparator.comparing(value -> (BigInteger) value)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Long units ? (Object) BigInteger.valueOf(units) : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      if (!(value instanceof Decimal decimal && type instanceof DecimalType decimals)) {
-        return null;
-      }
-      BigDecimal exact = decimal.toJavaBigDecimal();
-      return exact.scale() == decimals.scale() ? exact.unscaledValue() : null;
-    }
-  },
-
+  DECIMALS,
   /** UTF-16 units as texts of one character. Half of a character is none. */
-  CHARACTERS((left, right) -> ((UTF8String) left).binaryCompare((UTF8String) right)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof Long unit && !Character.isSurrogate((char) (long) unit)
-          ? UTF8String.fromString(String.valueOf((char) (long) unit))
-          : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return value instanceof UTF8String ? value : null;
-    }
-  },
-
+  CHARACTERS,
   /** By code point, which is the order of bytes in UTF-8. */
-  TEXTS((left, right) -> ((UTF8String) left).binaryCompare((UTF8String) right)) {
-    @Override
-    public Object bound(Object stored) {
-      return stored instanceof UTF8String ? stored : null;
-    }
-
-    @Override
-    Object literal(Object value, DataType type) {
-      return bound(value);
-    }
-  };
-
-  private final Comparator<Object> comparator;
-
-  ValueOrder(Comparator<Object> comparator) {
-    this.comparator = comparator;
-  }
-
-  /** A bound of statistics; null: it is none in this order. */
-  public abstract Object bound(Object stored);
-
-  /** A literal of a column's type as Spark has it inside; null: it is none of this order. */
-  abstract Object literal(Object value, DataType type);
-
-  /** Below, at or above 0, as the first value is less than the other, equal to it or greater. */
-  public int compare(Object left, Object right) {
-    return comparator.compare(left, right);
-  }
+  TEXTS;
 
   /** The order of a column; null: there is none that statistics and Spark share. */
   public static ValueOrder of(PlannedColumn column) {
@@ -157,10 +57,78 @@ public enum ValueOrder {
     return type.equals(DataTypes.DateType) || type.equals(DataTypes.LongType) ? NUMBERS : null;
   }
 
-  private static int compareDoubles(double left, double right) {
-    if (left == right) {
-      return 0;
+  /** A bound of statistics; null: it is none in this order. */
+  public Object bound(Object stored) {
+    return switch (this) {
+      case NUMBERS -> stored instanceof Long ? stored : null;
+      case MICROSECONDS -> stored instanceof Long nanoseconds ? Math.floorDiv(nanoseconds, 1000L) : null;
+      case BOOLEANS -> stored instanceof Boolean truth ? (truth ? 1L : 0L) : null;
+      case DOUBLES -> stored instanceof Number number ? number.doubleValue() : null;
+      case DECIMALS -> stored instanceof Long units ? BigInteger.valueOf(units) : null;
+      case CHARACTERS ->
+          stored instanceof Long unit && !Character.isSurrogate((char) (long) unit)
+              ? UTF8String.fromString(String.valueOf((char) (long) unit))
+              : null;
+      case TEXTS -> stored instanceof UTF8String ? stored : null;
+    };
+  }
+
+  /** A literal, or a value of a row, of a column's type as Spark has it inside; null: it is none of this order. */
+  public Object of(Object internal, DataType type) {
+    return switch (this) {
+      case NUMBERS ->
+          internal instanceof Number number && !(number instanceof Double || number instanceof Float)
+              ? number.longValue()
+              : null;
+      case MICROSECONDS -> internal instanceof Long ? internal : null;
+      case BOOLEANS, DOUBLES -> bound(internal);
+      case DECIMALS -> {
+        boolean fits =
+            internal instanceof Decimal && type instanceof DecimalType decimals
+                && ((Decimal) internal).toJavaBigDecimal().scale() == decimals.scale();
+        yield fits ? ((Decimal) internal).toJavaBigDecimal().unscaledValue() : null;
+      }
+      case CHARACTERS, TEXTS -> internal instanceof UTF8String ? internal : null;
+    };
+  }
+
+  /** What Spark has inside for a bound of a column of that type. */
+  public static Object internal(Object bound, DataType type) {
+    if (bound instanceof BigInteger units && type instanceof DecimalType decimals) {
+      return Decimal.apply(new BigDecimal(units, decimals.scale()), decimals.precision(), decimals.scale());
     }
-    return Double.compare(left, right);
+    if (bound instanceof Double number && type.equals(DataTypes.FloatType)) {
+      return number.floatValue();
+    }
+    if (!(bound instanceof Long number)) {
+      return bound;
+    }
+    if (type.equals(DataTypes.BooleanType)) {
+      return number != 0;
+    }
+    Object narrow =
+        switch (type.defaultSize()) {
+          case 1 -> number.byteValue();
+          case 2 -> number.shortValue();
+          case 4 -> number.intValue();
+          default -> number;
+        };
+    return narrow;
+  }
+
+  /** A value that is not null in the form that Spark has inside. It stays when the batch has gone. */
+  public static Object internal(ColumnVector values, int row) {
+    Object value = new ColumnarArray(values, row, 1).get(0, values.dataType());
+    return value instanceof UTF8String text ? text.copy() : value;
+  }
+
+  /** Below, at or above 0, as the first value is less than the other, equal to it or greater. */
+  public int compare(Object left, Object right) {
+    return switch (this) {
+      case NUMBERS, MICROSECONDS, BOOLEANS -> Long.compare((Long) left, (Long) right);
+      case DOUBLES -> (double) left == (double) right ? 0 : Double.compare((double) left, (double) right);
+      case DECIMALS -> ((BigInteger) left).compareTo((BigInteger) right);
+      case CHARACTERS, TEXTS -> ((UTF8String) left).binaryCompare((UTF8String) right);
+    };
   }
 }

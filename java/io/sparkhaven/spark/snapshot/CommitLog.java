@@ -2,8 +2,9 @@ package io.sparkhaven.spark.snapshot;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.FileIdentity;
+import io.sparkhaven.spark.plan.Plan;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.NoSuchFileException;
@@ -21,7 +22,13 @@ final class CommitLog {
   private static final String CHECKPOINT_MAGIC = "SHVCKP3\n";
   private static final byte[] ROLLBACK = "\"kind\":\"rollback\"".getBytes(StandardCharsets.US_ASCII);
   private static final int ATTEMPTS = 20;
-  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /** A rollback to epoch {@code to}, which is itself epoch {@code epoch}: the epochs between the two are no more. */
+  record Rollback(long to, long epoch) {
+    boolean covers(long pinned) {
+      return to < pinned && pinned < epoch;
+    }
+  }
 
   /** Rollbacks, and where the last record of the log begins, with the eight bytes there (none in an empty log). */
   record Content(List<Rollback> rollbacks, long last, byte[] mark) {}
@@ -42,8 +49,8 @@ final class CommitLog {
       return null;
     }
     try (FrameFile file = new FrameFile(log)) {
-      Frame pinned = file.frame(last);
-      if (pinned == null || !Arrays.equals(file.read(last, Frame.HEADER), mark)) {
+      FrameFile.Frame pinned = file.frame(last);
+      if (pinned == null || !Arrays.equals(file.read(last, FrameFile.HEADER), mark)) {
         return null;
       }
       return from(file, pinned);
@@ -78,11 +85,11 @@ final class CommitLog {
   }
 
   /** Rollbacks of the records after {@code pinned} (null: of all), oldest first. */
-  private Content from(FrameFile file, Frame pinned) throws IOException, ReadFailure {
+  private Content from(FrameFile file, FrameFile.Frame pinned) throws IOException, ReadFailure {
     List<Rollback> rollbacks = new ArrayList<>();
-    Frame last = pinned;
-    long end = pinned == null ? Frame.FILE_HEADER : pinned.end();
-    for (Frame frame = file.frame(end); frame != null; frame = file.frame(end)) {
+    FrameFile.Frame last = pinned;
+    long end = pinned == null ? FrameFile.FILE_HEADER : pinned.end();
+    for (FrameFile.Frame frame = file.frame(end); frame != null; frame = file.frame(end)) {
       if (isRollback(frame)) {
         read(frame, rollbacks);
       }
@@ -91,11 +98,11 @@ final class CommitLog {
     }
     file.refuseDamage(end);
     return last == null
-        ? new Content(rollbacks, Frame.FILE_HEADER, new byte[0])
-        : new Content(rollbacks, last.offset(), file.read(last.offset(), Frame.HEADER));
+        ? new Content(rollbacks, FrameFile.FILE_HEADER, new byte[0])
+        : new Content(rollbacks, last.offset(), file.read(last.offset(), FrameFile.HEADER));
   }
 
-  private static boolean isRollback(Frame frame) {
+  private static boolean isRollback(FrameFile.Frame frame) {
     byte[] payload = frame.payload();
     int stop = frame.textLength() - ROLLBACK.length;
     for (int index = 0; index <= stop; index++) {
@@ -107,9 +114,9 @@ final class CommitLog {
     return false;
   }
 
-  private void read(Frame frame, List<Rollback> into) throws ReadFailure {
+  private void read(FrameFile.Frame frame, List<Rollback> into) throws ReadFailure {
     try {
-      JsonNode record = JSON.readTree(frame.text());
+      JsonNode record = Plan.JSON.readTree(frame.text());
       if (record.required("kind").asText().equals("rollback")) {
         into.add(new Rollback(record.required("to").asLong(), record.required("epoch").asLong()));
       }
@@ -121,13 +128,13 @@ final class CommitLog {
 
   private Checkpoint checkpoint() throws IOException, ReadFailure {
     try (FrameFile file = new FrameFile(checkpoint)) {
-      FileHeader header = file.header(CHECKPOINT_MAGIC);
-      Frame first = file.frame(Frame.FILE_HEADER);
+      FrameFile.Header header = file.header(CHECKPOINT_MAGIC);
+      FrameFile.Frame first = file.frame(FrameFile.FILE_HEADER);
       if (first == null) {
         throw damagedCheckpoint("damage");
       }
       List<Rollback> rollbacks = new ArrayList<>();
-      for (JsonNode pair : JSON.readTree(first.text()).path("rolledBack")) {
+      for (JsonNode pair : Plan.JSON.readTree(first.text()).path("rolledBack")) {
         rollbacks.add(new Rollback(pair.required(0).asLong(), pair.required(1).asLong()));
       }
       return new Checkpoint(header.number(), rollbacks);
@@ -139,7 +146,7 @@ final class CommitLog {
   }
 
   private ReadFailure damagedCheckpoint(String present) {
-    return ReadFailure.of("CorruptFileError", "checkpoint is damaged", checkpoint + " at byte " + Frame.FILE_HEADER,
+    return ReadFailure.of("CorruptFileError", "checkpoint is damaged", checkpoint + " at byte " + FrameFile.FILE_HEADER,
         "all keys of a checkpoint", present,
         "restore it from a copy. The log begins where it ends and cannot replace it");
   }

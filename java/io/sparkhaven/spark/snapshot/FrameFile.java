@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
@@ -16,6 +17,12 @@ import java.util.zip.CRC32;
  * its name, up to the size that the file had when it was opened.
  */
 final class FrameFile implements Closeable {
+  /** Bytes of the header of a file: magic, and a number of eight bytes. */
+  static final int FILE_HEADER = 16;
+
+  /** Bytes before a payload: its length and its CRC-32, four bytes each, little-endian. */
+  static final int HEADER = 8;
+
   private static final int PIECE = 1 << 16;
   private static final byte[] OPENING = {'{', '"'};
 
@@ -55,18 +62,18 @@ final class FrameFile implements Closeable {
    * The magic's version and the number in the header of the file. ReadFailure: another kind of file, or a version
    * above that of {@code magic}.
    */
-  FileHeader header(String magic) throws IOException, ReadFailure {
-    return FileHeader.of(read(0, Frame.FILE_HEADER), magic, path);
+  Header header(String magic) throws IOException, ReadFailure {
+    return Header.of(read(0, FILE_HEADER), magic, path);
   }
 
   /** The sound frame that begins there; null at the end, and where its length or checksum does not hold. */
   Frame frame(long offset) throws IOException {
-    if (offset + Frame.HEADER > size || !load(offset, Frame.HEADER)) {
+    if (offset + HEADER > size || !load(offset, HEADER)) {
       return null;
     }
     long length = unsigned(piece, (int) (offset - pieceStart));
-    if (length < OPENING.length || offset + Frame.HEADER + length > size
-        || !load(offset, Frame.HEADER + (int) length)) {
+    if (length < OPENING.length || offset + HEADER + length > size
+        || !load(offset, HEADER + (int) length)) {
       return null;
     }
     return sound(piece, (int) (offset - pieceStart), offset);
@@ -77,9 +84,9 @@ final class FrameFile implements Closeable {
     byte[] rest = read(end, (int) Math.min(size - end, Integer.MAX_VALUE - 8));
     int sound = 0;
     long first = 0;
-    int position = opening(rest, Frame.HEADER);
+    int position = opening(rest, HEADER);
     while (position >= 0) {
-      Frame frame = sound(rest, position - Frame.HEADER, end + position - Frame.HEADER);
+      Frame frame = sound(rest, position - HEADER, end + position - HEADER);
       if (frame != null && sound++ == 0) {
         first = frame.offset();
       }
@@ -102,11 +109,11 @@ final class FrameFile implements Closeable {
   }
 
   private static Frame sound(byte[] data, int start, long offset) {
-    if (start < 0 || start + Frame.HEADER > data.length) {
+    if (start < 0 || start + HEADER > data.length) {
       return null;
     }
     long length = unsigned(data, start);
-    int begin = start + Frame.HEADER;
+    int begin = start + HEADER;
     if (length < OPENING.length || begin + length > data.length) {
       return null;
     }
@@ -115,7 +122,7 @@ final class FrameFile implements Closeable {
     if (checksum.getValue() != unsigned(data, start + 4)) {
       return null;
     }
-    long end = offset + Frame.HEADER + length;
+    long end = offset + HEADER + length;
     return new Frame(offset, end, Arrays.copyOfRange(data, begin, begin + (int) length));
   }
 
@@ -130,5 +137,65 @@ final class FrameFile implements Closeable {
       }
     }
     return -1;
+  }
+
+  /** One frame of a log, checkpoint or removals file: where it begins, the byte after it, and its payload. */
+  record Frame(long offset, long end, byte[] payload) {
+    /** The JSON of the payload, without what is packed behind it. */
+    String text() {
+      return new String(payload, 0, textLength(), StandardCharsets.US_ASCII);
+    }
+
+    /** Bytes of the JSON of the payload. */
+    int textLength() {
+      for (int index = 0; index < payload.length; index++) {
+        if (payload[index] == '\n') {
+          return index;
+        }
+      }
+      return payload.length;
+    }
+  }
+
+  /** The header of a file of frames: the number that the kind of file defines. */
+  record Header(long number) {
+    private static final int VERSION_AT = 6;
+    private static final int PLACE_BITS = 40;
+
+    /** ReadFailure: another kind of file than {@code magic} says, or another version. */
+    static Header of(byte[] data, String magic, Path path) throws ReadFailure {
+      if (data.length < FILE_HEADER) {
+        throw ReadFailure.of("CorruptFileError", "file ends inside its header", path.toString(), FILE_HEADER + " bytes",
+            data.length + " bytes", null);
+      }
+      String stored = new String(data, 0, magic.length(), StandardCharsets.ISO_8859_1);
+      if (!stored.equals(magic)) {
+        boolean same = kind(stored).equals(kind(magic));
+        throw ReadFailure.of(same ? "UnsupportedVersionError" : "CorruptFileError",
+            "file starts with other bytes", path + " at byte 0", quoted(magic), quoted(stored), null);
+      }
+      return new Header(ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN).getLong(magic.length()));
+    }
+
+    /** Whether the number holds a place of removals, with the checksum above it; see {@code removals.py}. */
+    boolean holdsPlace() {
+      ByteBuffer eight = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN).putLong(0, place());
+      CRC32 checksum = new CRC32();
+      checksum.update(eight.array());
+      return number == (place() | checksum.getValue() >>> Byte.SIZE << PLACE_BITS);
+    }
+
+    /** The place of the first byte of a removals file: by how many bytes it was shortened. */
+    long place() {
+      return number & ((1L << PLACE_BITS) - 1);
+    }
+
+    private static String kind(String magic) {
+      return magic.substring(0, VERSION_AT) + magic.substring(VERSION_AT + 1);
+    }
+
+    private static String quoted(String magic) {
+      return "b'" + magic.replace("\n", "\\n") + "'";
+    }
   }
 }

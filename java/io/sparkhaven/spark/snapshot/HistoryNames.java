@@ -2,14 +2,15 @@ package io.sparkhaven.spark.snapshot;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.FileIdentity;
 import io.sparkhaven.spark.plan.LocationRef;
+import io.sparkhaven.spark.plan.Plan;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.Files;
-import java.nio.file.NotDirectoryException;
 import java.nio.file.NoSuchFileException;
+import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.List;
@@ -24,7 +25,6 @@ record HistoryNames(String merges) implements Serializable {
   private static final String MAGIC = "SHVMRG3\n";
   private static final String RECORD = ".json";
   private static final Set<String> COMPLETE = Set.of("record", "clean");
-  private static final ObjectMapper JSON = new ObjectMapper();
 
   /** ReadFailure: the newest merge of the date still has that location, and its volume is not mounted. */
   void requireVolume(LocationRef location) throws IOException {
@@ -67,18 +67,18 @@ record HistoryNames(String merges) implements Serializable {
   private static JsonNode record(Path path) throws IOException {
     try (FrameFile file = new FrameFile(path)) {
       file.header(MAGIC);
-      Frame frame = file.frame(Frame.FILE_HEADER);
+      FrameFile.Frame frame = file.frame(FrameFile.FILE_HEADER);
       if (frame == null || frame.end() != file.size()) {
         throw damaged(path, "other bytes");
       }
-      return JSON.readTree(frame.text());
+      return Plan.JSON.readTree(frame.text());
     } catch (JsonProcessingException error) {
       throw damaged(path, error.toString());
     }
   }
 
   private static ReadFailure damaged(Path path, String present) {
-    return ReadFailure.of("CorruptFileError", "merge record is cut short or damaged", path + " at byte " + Frame.FILE_HEADER,
+    return ReadFailure.of("CorruptFileError", "merge record is cut short or damaged", path + " at byte " + FrameFile.FILE_HEADER,
         "one frame whose checksum holds, to the end of the file", present,
         "run `sparkhaven inspect " + path + "` and restore it from a copy. No other file has its content");
   }

@@ -1,10 +1,13 @@
 package io.sparkhaven.spark.snapshot;
 
+import com.fasterxml.jackson.annotation.JsonFormat;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.plan.LocationRef;
+import io.sparkhaven.spark.plan.Plan;
 import java.io.IOException;
+import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.NoSuchFileException;
@@ -17,7 +20,35 @@ final class RemovalsFile {
   private static final String MAGIC = "SHVREM2\n";
   private static final String FOLDED = "{\"folded\":{";
   private static final int FOLDED_BYTES = 61;
-  private static final ObjectMapper JSON = new ObjectMapper();
+
+  /**
+   * One location of a stream that was truncated or deleted.
+   *
+   * @param since the epoch that made it
+   * @param made when that was (ms), 0 where it is not known
+   * @param phase truncate or delete
+   */
+  @JsonFormat(shape = JsonFormat.Shape.ARRAY)
+  record Removal(String internal, String value, long since, long made, String phase) implements Serializable {
+    private static final String DELETE = "delete";
+    private static final String TRUNCATE = "truncate";
+
+    Removal {
+      if (!phase.equals(DELETE) && !phase.equals(TRUNCATE)) {
+        throw new IllegalArgumentException("phase " + phase);
+      }
+    }
+
+    boolean deleted() {
+      return phase.equals(DELETE);
+    }
+
+    /** Whether it is this location, not one that was created again under its name. */
+    boolean means(LocationRef location) {
+      return since == location.since() && internal.equals(location.internal()) && value.equals(location.value())
+          && (made == location.made() || made == 0 || location.made() == 0);
+    }
+  }
 
   /** Removals that were read, in their order, and the place of the next one (0: there is no file yet). */
   record Content(List<Removal> removals, long end) {}
@@ -30,7 +61,7 @@ final class RemovalsFile {
    */
   static Content read(Path path, long start) throws IOException, ReadFailure {
     try (FrameFile file = new FrameFile(path)) {
-      FileHeader header = file.size() == 0 ? null : headerOf(file, path);
+      FrameFile.Header header = file.size() == 0 ? null : headerOf(file, path);
       if (header != null) {
         return read(file, header.place(), start, path);
       }
@@ -42,16 +73,16 @@ final class RemovalsFile {
   }
 
   /** Null where a power failure came while the header was written. */
-  private static FileHeader headerOf(FrameFile file, Path path) throws IOException, ReadFailure {
+  private static FrameFile.Header headerOf(FrameFile file, Path path) throws IOException, ReadFailure {
     try {
-      FileHeader header = file.header(MAGIC);
+      FrameFile.Header header = file.header(MAGIC);
       if (!header.holdsPlace()) {
         throw damaged("the header of the removals is damaged", path, "a number with its checksum",
             "0x" + Long.toHexString(header.number()));
       }
       return header;
     } catch (ReadFailure failure) {
-      if (!failure.kind().equals("CorruptFileError") || file.frame(Frame.FILE_HEADER) != null) {
+      if (!failure.kind().equals("CorruptFileError") || file.frame(FrameFile.FILE_HEADER) != null) {
         throw failure;
       }
       return null;
@@ -60,13 +91,13 @@ final class RemovalsFile {
 
   private static Content read(FrameFile file, long base, long start, Path path) throws IOException, ReadFailure {
     requireReached(path, base + file.size(), start);
-    Frame first = file.frame(Frame.FILE_HEADER);
-    long offset = Math.max(start - base, Frame.FILE_HEADER);
+    FrameFile.Frame first = file.frame(FrameFile.FILE_HEADER);
+    long offset = Math.max(start - base, FrameFile.FILE_HEADER);
     if (first != null && first.text().startsWith(FOLDED) && offset < first.end()) {
-      offset = Frame.FILE_HEADER;
+      offset = FrameFile.FILE_HEADER;
     }
     List<Removal> removals = new ArrayList<>();
-    for (Frame frame = file.frame(offset); frame != null; frame = file.frame(offset)) {
+    for (FrameFile.Frame frame = file.frame(offset); frame != null; frame = file.frame(offset)) {
       decode(frame, path, removals);
       offset = frame.end();
     }
@@ -81,10 +112,10 @@ final class RemovalsFile {
     }
   }
 
-  private static void decode(Frame frame, Path path, List<Removal> into) throws ReadFailure {
+  private static void decode(FrameFile.Frame frame, Path path, List<Removal> into) throws ReadFailure {
     String where = path + " at byte " + frame.offset();
     try {
-      JsonNode value = JSON.readTree(frame.text());
+      JsonNode value = Plan.JSON.readTree(frame.text());
       if (frame.text().startsWith(FOLDED)) {
         folded(value.required("folded"), frame, into);
         return;
@@ -99,16 +130,12 @@ final class RemovalsFile {
 
   private static Removal removal(JsonNode entry) {
     JsonNode key = entry.required("at");
-    String phase = entry.required("phase").asText();
-    if (!phase.equals(Removal.DELETE) && !phase.equals(Removal.TRUNCATE)) {
-      throw new IllegalArgumentException("phase " + phase);
-    }
     return new Removal(key.required(0).asText(), key.required(1).asText(), entry.required("since").asLong(),
-        entry.path("made").asLong(), phase.equals(Removal.DELETE));
+        entry.path("made").asLong(), entry.required("phase").asText());
   }
 
   /** Entries of 61 bytes: places of internal partition and value, since, rows, made, and so on; the phase is last. */
-  private static void folded(JsonNode first, Frame frame, List<Removal> into) {
+  private static void folded(JsonNode first, FrameFile.Frame frame, List<Removal> into) {
     int begin = frame.textLength() + 1;
     ByteBuffer entries = ByteBuffer.wrap(frame.payload()).order(ByteOrder.LITTLE_ENDIAN);
     int count = first.required("count").asInt();
@@ -119,7 +146,7 @@ final class RemovalsFile {
       String internal = first.required("internals").required(entries.getInt(entry)).asText();
       String value = first.required("values").required(entries.getInt(entry + 4)).asText();
       into.add(new Removal(internal, value, entries.getLong(entry + 8), entries.getLong(entry + 24),
-          entries.get(entry + FOLDED_BYTES - 1) == 1));
+          entries.get(entry + FOLDED_BYTES - 1) == 1 ? Removal.DELETE : Removal.TRUNCATE));
     }
   }
 

@@ -2,7 +2,9 @@ package io.sparkhaven.spark.snapshot;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.FileIdentity;
 import io.sparkhaven.spark.plan.LocationRef;
+import io.sparkhaven.spark.plan.Plan;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.file.NoSuchFileException;
@@ -26,18 +28,17 @@ public final class SnapshotCheck implements Serializable {
   private final HashMap<String, PinnedStream> streams = new HashMap<>();
   private final HistoryNames history;
 
-  private SnapshotCheck(HistoryNames history) {
-    this.history = history;
+  /** What Python writes of the streams of a snapshot; {@code merges}: see {@link HistoryNames}. */
+  record Pins(String merges, List<PinnedStream> streams) {}
+
+  private SnapshotCheck(Pins pins) {
+    history = new HistoryNames(pins.merges());
+    pins.streams().forEach(stream -> streams.put(stream.stream(), stream));
   }
 
   /** From what {@code readers/spark/jvm/plan_file.py} writes. IllegalArgumentException: a part is missing. */
   public static SnapshotCheck of(JsonNode pinned) {
-    SnapshotCheck check = new SnapshotCheck(new HistoryNames(pinned.required("merges").asText()));
-    for (JsonNode entry : pinned.required("streams")) {
-      PinnedStream stream = PinnedStream.of(entry);
-      check.streams.put(stream.name(), stream);
-    }
-    return check;
+    return new SnapshotCheck(Plan.JSON.convertValue(pinned, Pins.class));
   }
 
   /** ReadFailure: files of these locations, opened before this call, may not be those of the snapshot. */
@@ -89,7 +90,7 @@ public final class SnapshotCheck implements Serializable {
     WatchedStream stream = WatchedStream.of(streams.get(location.stream()));
     stream.look();
     requireLive(location, stream);
-    Removal removal = stream.removal(location);
+    RemovalsFile.Removal removal = stream.removal(location);
     Path directory = Path.of(location.directory());
     Path aside = directory.resolveSibling(DOOMED + directory.getFileName() + "-" + location.since());
     boolean moved = removal != null && removal.deleted() && FileIdentity.of(aside) != null;
@@ -114,7 +115,7 @@ public final class SnapshotCheck implements Serializable {
 
   private static void require(LocationRef location, WatchedStream stream, boolean files) throws IOException {
     requireLive(location, stream);
-    Removal removal = files ? stream.removal(location) : null;
+    RemovalsFile.Removal removal = files ? stream.removal(location) : null;
     if (removal == null) {
       return;
     }

@@ -1,13 +1,14 @@
 package io.sparkhaven.spark.snapshot;
 
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.FileIdentity;
+import io.sparkhaven.spark.files.RecentMap;
 import io.sparkhaven.spark.plan.LocationRef;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -19,15 +20,7 @@ final class WatchedStream {
   private static final int MOST = 64;
   private static final String LOG = ".log";
   private static final String NOTE = ".removed";
-  private static final Map<PinnedStream, WatchedStream> WATCHED =
-      new LinkedHashMap<>(MOST, 0.75f, true) {
-        private static final long serialVersionUID = 1;
-
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<PinnedStream, WatchedStream> eldest) {
-          return size() > MOST;
-        }
-      };
+  private static final Map<PinnedStream, WatchedStream> WATCHED = new RecentMap<>(MOST);
 
   private record Key(String internal, String value) {}
 
@@ -36,7 +29,7 @@ final class WatchedStream {
   private final Path logPath;
   private final Path removalsPath;
   private final Path notePath;
-  private final Map<Key, List<Removal>> removed = new HashMap<>();
+  private final Map<Key, List<RemovalsFile.Removal>> removed = new HashMap<>();
   private FileIdentity logSeen;
   private FileIdentity removalsSeen;
   private long last;
@@ -77,7 +70,7 @@ final class WatchedStream {
     if (now == null || !now.equals(logSeen)) {
       CommitLog.Content appended = now == null ? null : log.appended(last, mark);
       CommitLog.Content content = appended == null ? log.whole() : appended;
-      for (Rollback rollback : content.rollbacks()) {
+      for (CommitLog.Rollback rollback : content.rollbacks()) {
         if (rollback.covers(pinned.epoch()) && (restored == null || rollback.to() < restored)) {
           restored = rollback.to();
         }
@@ -104,18 +97,18 @@ final class WatchedStream {
   }
 
   /** The last removal of a location of the snapshot; null where it was not removed. */
-  synchronized Removal removal(LocationRef location) {
+  synchronized RemovalsFile.Removal removal(LocationRef location) {
     if (ended) {
-      return new Removal(location.internal(), location.value(), location.since(), location.made(), true);
+      return new RemovalsFile.Removal(location.internal(), location.value(), location.since(), location.made(), "delete");
     }
-    Removal newest = null;
-    for (Removal removal : removed.getOrDefault(new Key(location.internal(), location.value()), List.of())) {
+    RemovalsFile.Removal newest = null;
+    for (RemovalsFile.Removal removal : removed.getOrDefault(new Key(location.internal(), location.value()), List.of())) {
       newest = removal.means(location) ? removal : newest;
     }
     return newest;
   }
 
-  private void note(Removal removal) {
+  private void note(RemovalsFile.Removal removal) {
     Key key = new Key(removal.internal(), removal.value());
     removed.computeIfAbsent(key, ignored -> new ArrayList<>()).add(removal);
   }

@@ -1,7 +1,7 @@
 package io.sparkhaven.spark.tasks;
 
 import io.sparkhaven.spark.columns.LocationColumn;
-import io.sparkhaven.spark.parquet.RowGroups;
+import io.sparkhaven.spark.parquet.ParquetFooter;
 import io.sparkhaven.spark.plan.ColumnFiles;
 import io.sparkhaven.spark.plan.PickedRows;
 import io.sparkhaven.spark.plan.PlannedColumn;
@@ -61,7 +61,7 @@ public final class TaskMaker {
   public static ReadTask single(List<PlannedSlice> slices, PlannedColumn[] columns) {
     TaskMaker maker = new TaskMaker(columns);
     slices.forEach(slice -> maker.add(slice, slice.ranges(), filesOf(slice, columns)));
-    return new ReadTask(maker.task);
+    return new ReadTask(maker.task.toArray(TaskSlice[]::new));
   }
 
   /** Bytes of these columns that a slice reads. */
@@ -107,7 +107,7 @@ public final class TaskMaker {
     long[] ranges = slice.ranges();
     long left = slice.covered();
     long rest = cost;
-    RowGroups groups = rest > room + target / 8 ? groups(slice) : null;
+    ParquetFooter groups = rest > room + target / 8 ? groups(slice) : null;
     while (rest > room + target / 8 && left > LocationColumn.MOST_ROWS) {
       long rows = fitting((long) ((double) left * room / rest), ranges, groups);
       if (task.isEmpty() && rows >= left) {
@@ -132,7 +132,7 @@ public final class TaskMaker {
   }
 
   /** How many rows are a part for this task: of files whole batches, of Parquet whole row groups; 0: none. */
-  private long fitting(long wanted, long[] ranges, RowGroups groups) {
+  private long fitting(long wanted, long[] ranges, ParquetFooter groups) {
     if (groups != null) {
       long rows = groups.fitting(ranges, wanted);
       return rows <= wanted || task.isEmpty() ? rows : 0;
@@ -142,9 +142,9 @@ public final class TaskMaker {
   }
 
   /** Of a slice in Parquet; null: it is none, or the task that reads it has an error to tell. */
-  private static RowGroups groups(PlannedSlice slice) {
+  private static ParquetFooter groups(PlannedSlice slice) {
     try {
-      return slice.inParquet() ? RowGroups.of(slice.location()) : null;
+      return slice.inParquet() ? ParquetFooter.of(slice.location()) : null;
     } catch (IOException error) {
       return null;
     }
@@ -157,7 +157,7 @@ public final class TaskMaker {
 
   private void end() {
     if (!task.isEmpty()) {
-      tasks.add(new ReadTask(task));
+      tasks.add(new ReadTask(task.toArray(TaskSlice[]::new)));
       task.clear();
     }
     room = target;

@@ -1,12 +1,12 @@
 package io.sparkhaven.spark.tasks;
 
-import io.sparkhaven.spark.checksums.Checksums;
 import io.sparkhaven.spark.columns.ColumnOpener;
 import io.sparkhaven.spark.columns.LocationColumn;
 import io.sparkhaven.spark.columns.PickedVector;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.Checksums;
 import io.sparkhaven.spark.parquet.ParquetColumns;
-import io.sparkhaven.spark.parquet.RowGroups;
+import io.sparkhaven.spark.parquet.ParquetFooter;
 import io.sparkhaven.spark.plan.LocationRef;
 import io.sparkhaven.spark.plan.PickedRows;
 import io.sparkhaven.spark.plan.PlannedColumn;
@@ -171,7 +171,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
       return;
     }
     List<TaskSlice> parts = slices.subList(number, number + 1);
-    List<long[]> runs = RowGroups.of(slice.location()).runs(slice.ranges());
+    List<long[]> runs = ParquetFooter.of(slice.location()).runs(slice.ranges());
     if (runs.size() > 1) {
       parts.clear();
       runs.forEach(ranges -> parts.add(slice.limited(ranges)));

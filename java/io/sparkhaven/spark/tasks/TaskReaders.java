@@ -1,8 +1,10 @@
 package io.sparkhaven.spark.tasks;
 
 import io.sparkhaven.spark.JarSources;
-import io.sparkhaven.spark.checksums.Checksums;
+import io.sparkhaven.spark.aggregates.AggregateReader;
+import io.sparkhaven.spark.aggregates.AskedAggregates;
 import io.sparkhaven.spark.columns.ColumnOpener;
+import io.sparkhaven.spark.files.Checksums;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.ColumnCondition;
 import io.sparkhaven.spark.snapshot.SnapshotCheck;
@@ -21,6 +23,7 @@ public final class TaskReaders implements PartitionReaderFactory {
   private final String checksums;
   private final SnapshotCheck check;
   private final ColumnCondition[] conditions;
+  private final AskedAggregates asked;
   private final String jar = JarSources.digest();
 
   /**
@@ -29,9 +32,15 @@ public final class TaskReaders implements PartitionReaderFactory {
    * @param checksums option {@code checksumVerify}: read, open, scrub or off
    * @param check of the snapshot that the slices are of
    * @param conditions of some of the columns, all of which must be true for a row to be of use
+   * @param asked what tasks answer instead of rows; null: they return rows
    */
   public TaskReaders(
-      PlannedColumn[] columns, String checksums, SnapshotCheck check, List<ColumnCondition> conditions) {
+      PlannedColumn[] columns,
+      String checksums,
+      SnapshotCheck check,
+      List<ColumnCondition> conditions,
+      AskedAggregates asked) {
+    this.asked = asked;
     this.conditions = conditions.toArray(ColumnCondition[]::new);
     this.columns = columns;
     this.checksums = checksums;
@@ -40,12 +49,12 @@ public final class TaskReaders implements PartitionReaderFactory {
 
   @Override
   public boolean supportColumnarReads(InputPartition task) {
-    return true;
+    return asked == null;
   }
 
   @Override
   public PartitionReader<InternalRow> createReader(InputPartition task) {
-    throw new UnsupportedOperationException("rows one by one");
+    return new AggregateReader(createColumnarReader(task), asked, null);
   }
 
   @Override

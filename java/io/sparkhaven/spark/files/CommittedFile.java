@@ -1,7 +1,5 @@
-package io.sparkhaven.spark.columns;
+package io.sparkhaven.spark.files;
 
-import io.sparkhaven.spark.checksums.Checksums;
-import io.sparkhaven.spark.checksums.CommittedBytes;
 import io.sparkhaven.spark.errors.ReadFailure;
 import io.sparkhaven.spark.plan.FileState;
 import java.io.Closeable;
@@ -11,13 +9,14 @@ import java.nio.channels.FileChannel;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.Arrays;
 import java.util.zip.CRC32;
 
 /**
  * One column file with its committed size. Bytes past that do not exist. It is read and never mapped: a mapping of a
  * file that is cut ends the whole JVM, a read is an error of the query. A small file is read at once and closed.
  */
-public final class CommittedFile implements Closeable, CommittedBytes {
+public final class CommittedFile implements Closeable {
   private static final int SMALL = 1 << 16;
   private static final int BLOCK = 1 << 18; // bytes that are read at once for a checksum
 
@@ -74,12 +73,11 @@ public final class CommittedFile implements Closeable, CommittedBytes {
 
   /** What stands before the first row: as many bytes as the offset of the data says. */
   public byte[] begin() throws IOException {
-    byte[] begin = new byte[dataOffset];
     if (content != null) {
-      System.arraycopy(content, 0, begin, 0, dataOffset);
-    } else {
-      fill(channel, ByteBuffer.wrap(begin), 0);
+      return Arrays.copyOf(content, dataOffset);
     }
+    byte[] begin = new byte[dataOffset];
+    fill(channel, ByteBuffer.wrap(begin), 0);
     return begin;
   }
 
@@ -123,17 +121,16 @@ public final class CommittedFile implements Closeable, CommittedBytes {
    */
   public CommittedFile checked(Checksums checks) throws IOException {
     if (checks != null) {
-      checks.require(path, this, state.size(), state.crc());
+      checks.require(this);
     }
     return this;
   }
 
-  @Override
-  public int crc(long position, long length) throws IOException {
-    CRC32 crc = new CRC32();
+  /** Updates a checksum with {@code length} bytes of the data from a position on. IOException: there are fewer. */
+  void update(CRC32 crc, long position, long length) throws IOException {
     if (content != null) {
       crc.update(content, dataOffset + (int) position, (int) length);
-      return (int) crc.getValue();
+      return;
     }
     ByteBuffer block = ByteBuffer.allocate((int) Math.min(length, BLOCK));
     for (long done = 0; done < length; done += block.limit()) {
@@ -141,7 +138,6 @@ public final class CommittedFile implements Closeable, CommittedBytes {
       read(position + done, block);
       crc.update(block.array(), 0, block.limit());
     }
-    return (int) crc.getValue();
   }
 
   private void fill(FileChannel from, ByteBuffer into, long position) throws IOException {
@@ -156,13 +152,8 @@ public final class CommittedFile implements Closeable, CommittedBytes {
   }
 
   private ReadFailure shorter(long expected, long actual) {
-    return ReadFailure.of(
-        "CorruptFileError",
-        "file is shorter than its committed length",
-        path,
-        expected + " bytes",
-        actual + " bytes",
-        null);
+    return ReadFailure.damaged(
+        "file is shorter than its committed length", path, expected + " bytes", actual + " bytes");
   }
 
   @Override
