@@ -3,7 +3,10 @@ import io.sparkhaven.spark.codings.DamagedValue;
 import io.sparkhaven.spark.codings.Decoders;
 import io.sparkhaven.spark.codings.ValueDecoder;
 import io.sparkhaven.spark.errors.ReadFailure;
+import io.sparkhaven.spark.files.Checksums;
+import io.sparkhaven.spark.files.CommittedFile;
 import io.sparkhaven.spark.plan.DamagedPlan;
+import io.sparkhaven.spark.plan.FileState;
 import io.sparkhaven.spark.plan.Plan;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskMaker;
@@ -37,6 +40,9 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>{@code values FILE}: values, a line each. The file has for each column its decoder's words and its Spark type as
  * JSON, each behind its length in four bytes, then a number of values, and each of them behind its length.
  *
+ * <p>{@code checks FILE CONTENT SIZE CRC ...}: writes each content into the one file, which stays the same to the system, and
+ * compares so many of its bytes with a CRC-32: a line {@code sound}, or the error.
+ *
  * <p>{@code plans FILE...}: the rows of each plan, a line each, and a line {@code end}, or the error.
  */
 public final class SparkValues {
@@ -45,6 +51,8 @@ public final class SparkValues {
   public static void main(String[] words) throws IOException {
     if (words[0].equals("values")) {
       values(Path.of(words[1]));
+    } else if (words[0].equals("checks")) {
+      checks(words);
     } else {
       for (int number = 1; number < words.length; number++) {
         try {
@@ -85,6 +93,21 @@ public final class SparkValues {
       joined.add(shown(row.isNullAt(column) ? null : row.get(column, type), type));
     }
     return joined.toString();
+  }
+
+  private static void checks(String[] words) throws IOException {
+    Path path = Path.of(words[1]);
+    for (int number = 2; number < words.length; number += 3) {
+      Files.write(path, Files.readAllBytes(Path.of(words[number])));
+      long size = Long.parseLong(words[number + 1]);
+      FileState state = new FileState(size, Integer.parseUnsignedInt(words[number + 2]));
+      try (CommittedFile file = new CommittedFile(path, 0, state)) {
+        file.checked(Checksums.of("read"));
+        OUT.println("sound");
+      } catch (ReadFailure failure) {
+        OUT.println(failure.getMessage().lines().findFirst().orElseThrow());
+      }
+    }
   }
 
   private static void values(Path path) throws IOException {

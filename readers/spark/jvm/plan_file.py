@@ -9,8 +9,8 @@ Little-endian. It lives between two calls of one program, so both sides are alwa
     ...        head: an object in JSON (UTF-8), see ``_head``
     72 n       an entry a slice, in the order of the plan:
                u4 number of its value, of its internal partition, of its stream (0xFFFFFFFF: history) and of its shape
-               u4 marks (1: written by a newer schema, 2: in Parquet, 4: history, 8: ranges of chosen rows follow,
-               16: not all rows of these ranges are chosen)
+               u4 marks (1: written by a newer schema, 2: in Parquet, 4: ranges of chosen rows follow, 8: not all rows
+               of these ranges are chosen)
                u4 bytes of its details
                i8 first row, row after the last, committed rows, epoch that made the location, when that was (ms, 0:
                not known), epoch that changed it
@@ -199,7 +199,7 @@ def _identity(stat: Stat | None) -> list[int] | None:
 
 MAGIC = b"SHVPLAN1"
 HISTORY = 0xFFFF_FFFF
-NEWER, PARQUET, OF_HISTORY, CHOSEN, PICKED = 1, 2, 4, 8, 16
+NEWER, PARQUET, CHOSEN, PICKED = 1, 2, 4, 8
 _HEADER = struct.Struct("<8sqII")
 _ENTRY = struct.Struct("<IIIIIIqqqqqq")
 _LENGTH = struct.Struct("<I")
@@ -267,9 +267,7 @@ def _entries(table: PinnedTable, slices: Iterable[Slice], numbers: _Numbers) -> 
                 bits = slice_.selected.bits_among(near)
                 parts += bits, _LENGTH.pack(len(bits))
         number, times = HISTORY, (0, 0, 0)
-        if slice_.stream is None:
-            marks |= OF_HISTORY
-        else:
+        if slice_.stream is not None:
             if locations is None or slice_.stream != stream:
                 stream, locations = slice_.stream, table.pin(slice_.stream).state.locations
             number, location = numbers.streams[stream], locations[slice_.key]

@@ -4,8 +4,9 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.RowFilter;
 import java.io.IOException;
 import java.util.ArrayDeque;
-import java.util.List;
+import java.util.Arrays;
 import java.util.Queue;
+import java.util.stream.Stream;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -64,8 +65,15 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
         break;
       }
     }
+    for (Accumulator accumulator : accumulators) {
+      accumulator.reserve(groups.size());
+    }
     for (int group = 0; group < groups.size(); group++) {
-      addResult(groups, group, accumulators);
+      Object[] row = row(groups, group, accumulators);
+      for (int number = 0; number < accumulators.length; number++) {
+        row[row.length - accumulators.length + number] = accumulators[number].result(group);
+      }
+      results.add(new GenericInternalRow(row));
     }
     addOverflow(groups, accumulators);
   }
@@ -77,15 +85,6 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
       accumulators[number].reserve(groups);
       accumulators[number].add(values, batch.numRows(), numbers);
     }
-  }
-
-  private void addResult(Groups groups, int group, Accumulator[] accumulators) {
-    Object[] row = row(groups, group, accumulators);
-    for (int number = 0; number < accumulators.length; number++) {
-      accumulators[number].reserve(groups.size());
-      row[row.length - accumulators.length + number] = accumulators[number].result(group);
-    }
-    results.add(new GenericInternalRow(row));
   }
 
   /** Further rows of a group, in each of which one sum has a value. */
@@ -101,15 +100,8 @@ public final class AggregateReader implements PartitionReader<InternalRow> {
   }
 
   private static Object[] row(Groups groups, int group, Accumulator[] accumulators) {
-    List<Object> key = groups.key(group);
-    Object[] row = new Object[key.size() + accumulators.length];
-    for (int number = 0; number < key.size(); number++) {
-      row[number] = key.get(number);
-    }
-    for (int number = 0; number < accumulators.length; number++) {
-      row[key.size() + number] = accumulators[number].nothing();
-    }
-    return row;
+    Stream<Object> nothing = Arrays.stream(accumulators).map(Accumulator::nothing);
+    return Stream.concat(groups.key(group).stream(), nothing).toArray();
   }
 
   /** Whether a group had more than one row, as a sum did not fit. */

@@ -95,9 +95,9 @@ public final class ColumnOpener {
         CommittedFile values = new CommittedFile(companion(".bytes", files, slice), 0, state(1, files, slice));
         try {
           values.checked(checks);
-          ValueRanges ranges = new ValueRanges(file, values, rows);
-          ranges.requireLast(slice.location().rows());
-          return new BlobColumn(ranges, form, column, rows);
+          BlobColumn blobs = new BlobColumn(file, values, form, column, rows);
+          blobs.requireLast(slice.location().rows());
+          return blobs;
         } catch (IOException | RuntimeException error) {
           values.close();
           throw error;

@@ -1,6 +1,8 @@
 package io.sparkhaven.spark.errors;
 
 import java.io.IOException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * An error of reading in the words of {@code store/errors.py}: what is wrong, where, what was expected, what is there
@@ -9,6 +11,10 @@ import java.io.IOException;
 public final class ReadFailure extends IOException {
   private static final long serialVersionUID = 1;
   private static final String MISMATCH = "SchemaMismatchError";
+  private static final Pattern INDEX = Pattern.compile("/Systems/([^/]+)/MetadataIndex/([^./]+)\\.tlmi");
+  private static final Pattern HISTORY =
+      Pattern.compile("/Systems/([^/]+)/Partitions/[^/]+/([^/]+)/([A-Za-z_][A-Za-z0-9_]*)");
+  private static final Pattern INTRADAY = Pattern.compile("/Intraday/([^/]+)/([^/]+)/[^./][^/]*/[^/]+/");
 
   private final String kind;
 
@@ -60,7 +66,7 @@ public final class ReadFailure extends IOException {
     part(message, "expected", expected);
     part(message, "found", actual);
     part(message, "phase", phase);
-    part(message, "to do", hint == null && kind.equals("CorruptFileError") ? NextSteps.damaged(where) : hint);
+    part(message, "to do", hint == null && kind.equals("CorruptFileError") ? nextStep(where) : hint);
     return new ReadFailure(kind, message.toString());
   }
 
@@ -68,5 +74,28 @@ public final class ReadFailure extends IOException {
     if (value != null) {
       message.append("\n  ").append(name).append(": ").append(value);
     }
+  }
+
+  /**
+   * What to do about a damaged file, by its path, in the words of {@code store/next_steps.py}: about a location index, a
+   * location of history, one of intraday, or another file.
+   */
+  private static String nextStep(Object where) {
+    String path = String.valueOf(where);
+    Matcher index = INDEX.matcher(path);
+    if (index.find()) {
+      return "`sparkhaven metadata update " + index.group(1) + "." + index.group(2) + "` writes the index again";
+    }
+    Matcher history = HISTORY.matcher(path);
+    if (history.find()) {
+      return "restore the file from a copy. While intraday has all rows of the date, run `sparkhaven merge "
+          + history.group(1) + "." + history.group(3) + " --dates " + history.group(2) + " --rewrite`";
+    }
+    Matcher intraday = INTRADAY.matcher(path);
+    if (intraday.find()) {
+      return "restore the file from a copy, or go back to an epoch before the damage: `sparkhaven epochs rollback "
+          + intraday.group(1) + "." + intraday.group(2) + " NAME --to N`, with the name of the stream";
+    }
+    return "restore the file from a copy. `sparkhaven verify --deep` lists all that is damaged";
   }
 }

@@ -6,8 +6,8 @@ import java.util.List;
 
 /** Rows of one location that a query may read. Files and statistics are taken out of the plan when they are asked for. */
 public final class PlannedSlice {
-  private static final int CHOSEN = 8; // marks: it has ranges
-  private static final int PICKED = 16; // and bits of the rows of its ranges
+  private static final int CHOSEN = 4; // marks: it has ranges
+  private static final int PICKED = 8; // and bits of the rows of its ranges
 
   private final ByteBuffer data;
   private final Shape shape;
@@ -95,11 +95,6 @@ public final class PlannedSlice {
   /** Number of columns that its statistics know. */
   public int columns() {
     return shape.columns();
-  }
-
-  /** Whether it is of history. */
-  public boolean ofHistory() {
-    return (marks & 4) != 0;
   }
 
   /** First row. */

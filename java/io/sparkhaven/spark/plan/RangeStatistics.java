@@ -10,12 +10,10 @@ import org.apache.spark.unsafe.types.UTF8String;
  * @param nans rows with a NaN, which is never a bound
  * @param low at most every value: Long, Double, Boolean or UTF8String; null: not known, or there is no value
  * @param high at least every value
- * @param microseconds false: an Instant has a part below one microsecond
  */
-public record RangeStatistics(
-    long start, long stop, long nulls, long nans, Object low, Object high, boolean microseconds) {
+public record RangeStatistics(long start, long stop, long nulls, long nans, Object low, Object high) {
   private static final int HEAD = 18;
-  private static final int INEXACT = 0x80;
+  private static final int INEXACT = 0x80; // an Instant has a part below one microsecond
 
   /**
    * Takes one column out of a row of statistics. The format is that of {@code store/epochs/state/statistics.py}.
@@ -45,10 +43,9 @@ public record RangeStatistics(
       text += kind == 4 && other < column ? 1 : 0;
     }
     int bounds = counts + count * (nullWidth + nanWidth);
-    int marks = data.get(kinds + column) & 0xFF;
     Object low = null;
     Object high = null;
-    int kind = marks & ~INEXACT;
+    int kind = data.get(kinds + column) & ~INEXACT & 0xFF;
     if (kind == 4) {
       int position = bounds + 16 * numbers;
       for (int skipped = 0; skipped < 2 * text; skipped++) {
@@ -60,7 +57,7 @@ public record RangeStatistics(
       low = bound(data, kind, bounds + 8 * number);
       high = bound(data, kind, bounds + 8 * (numbers + number));
     }
-    return new RangeStatistics(start, stop, nulls, nans, low, high, (marks & INEXACT) == 0);
+    return new RangeStatistics(start, stop, nulls, nans, low, high);
   }
 
   private static long count(ByteBuffer data, int offset, int width, int column) {

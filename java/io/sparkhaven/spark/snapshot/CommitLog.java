@@ -121,8 +121,8 @@ final class CommitLog {
         into.add(new Rollback(record.required("to").asLong(), record.required("epoch").asLong()));
       }
     } catch (JsonProcessingException | IllegalArgumentException error) {
-      throw ReadFailure.of("CorruptFileError", "rollback record is incomplete", log + " at byte " + frame.offset(),
-          "all of its keys", error.toString(), null);
+      throw ReadFailure.damaged("rollback record is incomplete", log + " at byte " + frame.offset(),
+          "all of its keys", error.toString());
     }
   }
 

@@ -165,8 +165,8 @@ final class FrameFile implements Closeable {
     /** ReadFailure: another kind of file than {@code magic} says, or another version. */
     static Header of(byte[] data, String magic, Path path) throws ReadFailure {
       if (data.length < FILE_HEADER) {
-        throw ReadFailure.of("CorruptFileError", "file ends inside its header", path.toString(), FILE_HEADER + " bytes",
-            data.length + " bytes", null);
+        throw ReadFailure.damaged("file ends inside its header", path.toString(), FILE_HEADER + " bytes",
+            data.length + " bytes");
       }
       String stored = new String(data, 0, magic.length(), StandardCharsets.ISO_8859_1);
       if (!stored.equals(magic)) {

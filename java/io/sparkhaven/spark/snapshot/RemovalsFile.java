@@ -124,7 +124,7 @@ final class RemovalsFile {
         into.add(removal(entry));
       }
     } catch (JsonProcessingException | IllegalArgumentException | IndexOutOfBoundsException error) {
-      throw ReadFailure.of("CorruptFileError", "removal record is incomplete", where, "all of its keys", error.toString(), null);
+      throw ReadFailure.damaged("removal record is incomplete", where, "all of its keys", error.toString());
     }
   }
 
