@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.aggregates;
 
+import io.sparkhaven.spark.columns.Dictionary;
 import io.sparkhaven.spark.columns.PickedVector;
 import io.sparkhaven.spark.pushdown.ValueOrder;
 import java.util.ArrayList;
@@ -53,10 +54,6 @@ abstract class Accumulator {
     return List.of();
   }
 
-  private static boolean has(ColumnVector values, int row, int[] groups) {
-    return groups[row] >= 0 && !values.isNullAt(row);
-  }
-
   /** Numbers of rows, or of values that are not null. */
   private static final class Counts extends Accumulator {
     private long[] counts = {};
@@ -103,8 +100,9 @@ abstract class Accumulator {
     @Override
     void add(ColumnVector values, int rows, int[] groups) {
       int bytes = values.dataType().defaultSize();
+      boolean nulls = values.hasNull();
       for (int row = 0; row < rows; row++) {
-        if (has(values, row, groups)) {
+        if (groups[row] >= 0 && !(nulls && values.isNullAt(row))) {
           long number =
               switch (bytes) {
                 case 1 -> values.getByte(row);
@@ -154,8 +152,9 @@ abstract class Accumulator {
     @Override
     void add(ColumnVector values, int rows, int[] groups) {
       boolean isFloat = values.dataType().equals(DataTypes.FloatType);
+      boolean nulls = values.hasNull();
       for (int row = 0; row < rows; row++) {
-        if (has(values, row, groups)) {
+        if (groups[row] >= 0 && !(nulls && values.isNullAt(row))) {
           sums[groups[row]] += isFloat ? values.getFloat(row) : values.getDouble(row);
           filled[groups[row]] = true;
         }
@@ -189,7 +188,7 @@ abstract class Accumulator {
     @Override
     void add(ColumnVector values, int rows, int[] groups) {
       for (int row = 0; row < rows; row++) {
-        if (has(values, row, groups)) {
+        if (groups[row] >= 0 && !values.isNullAt(row)) {
           Object value = ValueOrder.internal(values, row);
           Object extreme = extremes[groups[row]];
           int sign = extreme == null ? 0 : order.compare(order.of(value, type), order.of(extreme, type));
@@ -213,7 +212,7 @@ abstract class Accumulator {
   private static final class TextExtremes extends Accumulator {
     private final boolean greatest;
     private UTF8String[] extremes = {};
-    private ColumnVector texts; // of the location that is read
+    private Dictionary texts; // of the location that is read
     private int group; // of its rows
     private BitSet seen = new BitSet();
 
@@ -248,7 +247,7 @@ abstract class Accumulator {
     }
 
     private void compareSeen() {
-      seen.stream().forEach(number -> compare(texts.getUTF8String(number)));
+      seen.stream().forEach(number -> compare(texts.text(number)));
       seen.clear();
     }
 

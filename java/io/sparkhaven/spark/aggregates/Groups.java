@@ -1,5 +1,6 @@
 package io.sparkhaven.spark.aggregates;
 
+import io.sparkhaven.spark.columns.Dictionary;
 import io.sparkhaven.spark.columns.PickedVector;
 import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.pushdown.RowFilter;
@@ -21,7 +22,7 @@ final class Groups {
   private final RowFilter filter; // null: all rows count
   private final Map<List<Object>, Integer> numbers = new HashMap<>();
   private final List<List<Object>> keys = new ArrayList<>();
-  private ColumnVector texts; // of the location that is read
+  private Dictionary texts; // of the location that is read
   private int[] ofTexts = {}; // group by number of a text, 1 more than it is; 0: not known yet
 
   Groups(AskedAggregates asked, RowFilter filter) {
@@ -69,8 +70,7 @@ final class Groups {
       ofTexts = Arrays.copyOf(ofTexts, 2 * number + 16);
     }
     if (ofTexts[number] == 0) {
-      Object text = texts.isNullAt(number) ? null : texts.getUTF8String(number).copy();
-      ofTexts[number] = 1 + numberOf(Collections.singletonList(text));
+      ofTexts[number] = 1 + numberOf(Collections.singletonList(texts.text(number)));
     }
     return ofTexts[number] - 1;
   }

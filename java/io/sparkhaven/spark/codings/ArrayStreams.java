@@ -110,7 +110,7 @@ final class ArrayStreams {
         if (unit == none) {
           elements.appendNull();
         } else if (texts) {
-          byte[] text = Characters.TEXTS.getBinary(Characters.number(unit, column));
+          byte[] text = Characters.TEXTS[Characters.number(unit, column)].getBytes();
           elements.appendByteArray(text, 0, text.length);
         } else {
           elements.appendInt(unit);

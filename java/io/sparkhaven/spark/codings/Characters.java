@@ -1,9 +1,7 @@
 package io.sparkhaven.spark.codings;
 
 import io.sparkhaven.spark.errors.ReadFailure;
-import java.nio.charset.StandardCharsets;
-import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
-import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** UTF-16 units as texts of one character. */
 public final class Characters {
@@ -11,18 +9,17 @@ public final class Characters {
   public static final int NULL = 1 << 16;
 
   /** The text of each unit, then null. */
-  public static final OnHeapColumnVector TEXTS = new OnHeapColumnVector(NULL + 1, DataTypes.StringType);
+  public static final UTF8String[] TEXTS = new UTF8String[NULL + 1];
 
   static {
     for (int unit = 0; unit < NULL; unit++) {
-      TEXTS.putByteArray(unit, String.valueOf((char) unit).getBytes(StandardCharsets.UTF_8));
+      TEXTS[unit] = UTF8String.fromString(String.valueOf((char) unit));
     }
-    TEXTS.putNull(NULL);
   }
 
   private Characters() {}
 
-  /** The number of the text of a unit. ReadFailure: it is half of a character, which no text has alone. */
+  /** The number of the text of a unit, which is the unit. ReadFailure: it is half of a character, which no text has alone. */
   public static int number(int unit, String column) throws ReadFailure {
     if (Character.isSurrogate((char) unit)) {
       throw ReadFailure.mismatch(

@@ -20,7 +20,7 @@ final class BlobColumn extends LocationColumn {
   private final CommittedFile values;
   private final TextCharset charset;
   private final CodedValues coded; // null: they are texts
-  private final OnHeapColumnVector vector = (OnHeapColumnVector) vector();
+  private final OnHeapColumnVector vector;
   private final ByteBuffer stored; // the ends of a batch
   private final int[] places; // where the value of each row begins in the bytes of the batch, and the last one ends
   private byte[] data = {};
@@ -33,17 +33,24 @@ final class BlobColumn extends LocationColumn {
    *
    * @param ends the {@code .dat} file
    * @param values the {@code .bytes} file
-   * @param rows most rows of a batch
+   * @param vector with room for {@code rows}, the most of a batch
    */
-  BlobColumn(CommittedFile ends, CommittedFile values, ColumnForm form, PlannedColumn column, int rows) {
+  BlobColumn(
+      CommittedFile ends,
+      CommittedFile values,
+      ColumnForm form,
+      PlannedColumn column,
+      OnHeapColumnVector vector,
+      int rows) {
     super(
-        new OnHeapColumnVector(rows, column.type()),
+        vector,
         () -> {
           try (ends) {
             values.close();
           }
         });
     this.ends = ends;
+    this.vector = vector;
     this.values = values;
     this.coded = CodedValues.of(form, column.name(), ends.path());
     this.charset = coded == null ? new TextCharset(form.charset()) : null;
@@ -85,15 +92,15 @@ final class BlobColumn extends LocationColumn {
     }
     values.read(before, ByteBuffer.wrap(data, 0, size));
     vector.reset();
-    if (coded == null && charset.isPlain(data, 0, size)) {
-      charset.putPlain(data, places, rows, vector);
-      return;
-    }
+    boolean plain = coded == null && charset.isPlain(data, 0, size);
+    int base = plain ? vector.arrayData().appendBytes(size, data, 0) : 0;
     for (int row = 0; row < rows; row++) {
       int from = places[row];
       int to = places[row + 1];
       if (from == to) {
         vector.putNull(row);
+      } else if (plain) {
+        vector.putArray(row, base + from, to - from == 1 && data[from] == 0 ? 0 : to - from);
       } else if (coded != null) {
         coded.put(data, from, to - from, vector, row, first + row);
       } else {

@@ -5,11 +5,10 @@ import io.sparkhaven.spark.files.CommittedFile;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /** UTF-16 units in a {@code .dat} file, as texts of one character. */
 final class CharColumn extends LocationColumn {
-  private static final UTF8String[] TEXTS = PickedVector.objects(Characters.TEXTS, Characters.NULL + 1);
+  private static final Dictionary TEXTS = Dictionary.of(Characters.TEXTS);
 
   private final CommittedFile file;
   private final String column;
@@ -19,7 +18,7 @@ final class CharColumn extends LocationColumn {
 
   /** {@code none}: the unit that means null; below 0: none does. */
   CharColumn(CommittedFile file, String column, int none, int[] numbers) {
-    super(PickedVector.ofNumbers(Characters.TEXTS, TEXTS, numbers), file);
+    super(PickedVector.ofNumbers(TEXTS, numbers), file);
     this.file = file;
     this.column = column;
     this.none = none;

@@ -10,10 +10,14 @@ import io.sparkhaven.spark.plan.PlannedColumn;
 import io.sparkhaven.spark.tasks.TaskSlice;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 
 /** Opens the columns of locations, each by its storage and type. */
 public final class ColumnOpener {
   private final Checksums checks;
+  private final Map<Integer, OnHeapColumnVector> vectors = new HashMap<>(); // by column, one for all locations
 
   /**
    * An opener.
@@ -55,7 +59,7 @@ public final class ColumnOpener {
             slice.location().rows() + " x " + form.width() + " bytes",
             state.size() + " bytes");
       }
-      return opened(file.checked(checks), form, files, column, slice);
+      return opened(file.checked(checks), form, files, column, slice, number);
     } catch (IOException | RuntimeException error) {
       file.close();
       throw error;
@@ -83,19 +87,19 @@ public final class ColumnOpener {
   }
 
   private LocationColumn opened(
-      CommittedFile file, ColumnForm form, ColumnFiles files, PlannedColumn column, TaskSlice slice)
+      CommittedFile file, ColumnForm form, ColumnFiles files, PlannedColumn column, TaskSlice slice, int number)
       throws IOException {
     int rows = slice.batchRows();
     switch (form.storage()) {
       case "SYMBOL":
         return new SymbolColumn(file, dictionary(form, files, slice), new int[rows]);
       case "SET":
-        return new SetColumn(file, dictionary(form, files, slice), column.type(), rows);
+        return new SetColumn(file, dictionary(form, files, slice), vector(column, number, rows), rows);
       case "BLOB":
         CommittedFile values = new CommittedFile(companion(".bytes", files, slice), 0, state(1, files, slice));
         try {
           values.checked(checks);
-          BlobColumn blobs = new BlobColumn(file, values, form, column, rows);
+          BlobColumn blobs = new BlobColumn(file, values, form, column, vector(column, number, rows), rows);
           blobs.requireLast(slice.location().rows());
           return blobs;
         } catch (IOException | RuntimeException error) {
@@ -105,8 +109,15 @@ public final class ColumnOpener {
       default:
         return form.type().equals("char") && column.chars().equals("string")
             ? new CharColumn(file, column.name(), files.nulls() ? form.nullChar() : -1, new int[rows])
-            : new FixedColumn(file, form, column, files.nulls(), rows);
+            : new FixedColumn(file, form, column, files.nulls(), vector(column, number, rows), rows);
     }
+  }
+
+  /** A vector takes long to make: it asks Spark for settings, which a task has to collect. */
+  private OnHeapColumnVector vector(PlannedColumn column, int number, int rows) {
+    OnHeapColumnVector vector = vectors.computeIfAbsent(number, made -> new OnHeapColumnVector(rows, column.type()));
+    vector.reserve(rows);
+    return vector;
   }
 
   private Dictionary dictionary(ColumnForm form, ColumnFiles files, TaskSlice slice) throws IOException {

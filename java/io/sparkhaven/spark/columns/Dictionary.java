@@ -6,27 +6,37 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
-import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The symbols of one column in one location, by number. It never changes, and tasks share it.
- *
- * @param texts of all numbers, and null behind them
- * @param few the same as objects; null: they are many, most of which may be in no row
- * @param size how many symbols there are
- * @param hasNull whether a symbol is null
- * @param bytes in memory, about
+ * Texts by number, like the symbols of one column in one location; the number behind the last is null. It never changes,
+ * and tasks share it. Few texts are objects from the beginning; many are made when a row has them, since most may be in
+ * no row.
  */
-record Dictionary(OnHeapColumnVector texts, UTF8String[] few, int size, boolean hasNull, long bytes) {
+public final class Dictionary {
   private static final int FEW = 1 << 16;
   private static final long MOST_BYTES = 2_000_000_000; // of an array
-  private static final int PER_TEXT = 9; // bytes of its place and length, and whether it is null
-  private static final int PER_OBJECT = 28;
+  private static final int PER_TEXT = 64; // bytes of the objects of a text and of its array, and of the reference
+
+  private final UTF8String[] texts; // null: they are many
+  private final byte[] data; // of many texts
+  private final int[] ends; // where each of many texts begins, and at last where they end
+  private final boolean hasNull;
+
+  private Dictionary(UTF8String[] texts, byte[] data, int[] ends, boolean hasNull) {
+    this.texts = texts;
+    this.data = data;
+    this.ends = ends;
+    this.hasNull = hasNull;
+  }
+
+  /** Of these texts, the last of which is null. */
+  public static Dictionary of(UTF8String[] texts) {
+    return new Dictionary(texts, null, null, false);
+  }
 
   /**
-   * Reads it.
+   * Reads that of a location.
    *
    * @param symbols the {@code .sym} file: i8 end of each symbol in the other one
    * @param values the {@code .sym.bytes} file
@@ -50,24 +60,28 @@ record Dictionary(OnHeapColumnVector texts, UTF8String[] few, int size, boolean 
     byte[] data = values.bytes(0, values.state().size());
     int[] ends = ends(symbols, data.length);
     int size = ends.length - 1;
-    OnHeapColumnVector texts = new OnHeapColumnVector(ends.length, DataTypes.StringType);
-    if (charset.isPlain(data, 0, data.length)) {
-      charset.putPlain(data, ends, size, texts);
-    } else {
-      for (int number = 0; number < size; number++) {
-        if (ends[number] == ends[number + 1]) {
-          texts.putNull(number);
-        } else {
-          String where = path + ", entry " + number;
-          texts.putByteArray(number, charset.text(data, ends[number], ends[number + 1], where));
+    boolean plain = charset.isPlain(data, 0, data.length);
+    boolean many = size > FEW && (plain || charset.isUtf8());
+    UTF8String[] texts = many ? null : new UTF8String[size + 1];
+    boolean hasNull = false;
+    for (int number = 0; number < size; number++) {
+      boolean isNull = ends[number] == ends[number + 1];
+      hasNull |= isNull;
+      if (!isNull && !(many && plain)) {
+        byte[] text = charset.text(data, ends[number], ends[number + 1], new Entry(path, number));
+        if (!many) {
+          texts[number] = UTF8String.fromBytes(text);
         }
       }
     }
-    boolean hasNull = texts.hasNull();
-    texts.putNull(size);
-    UTF8String[] few = size > FEW ? null : PickedVector.objects(texts, size + 1);
-    long bytes = data.length + (PER_TEXT + (few == null ? 0L : PER_OBJECT)) * size;
-    return new Dictionary(texts, few, size, hasNull, bytes);
+    return many ? new Dictionary(null, data, ends, hasNull) : new Dictionary(texts, null, null, hasNull);
+  }
+
+  private record Entry(Path file, int number) {
+    @Override
+    public String toString() {
+      return file + ", entry " + number;
+    }
   }
 
   /** Where each symbol begins, and at last where they end. */
@@ -96,8 +110,36 @@ record Dictionary(OnHeapColumnVector texts, UTF8String[] few, int size, boolean 
     return ends;
   }
 
+  /** How many texts there are; it is the number of null. */
+  int size() {
+    return texts == null ? ends.length - 1 : texts.length - 1;
+  }
+
+  /** Whether one of them is null. */
+  boolean hasNull() {
+    return hasNull;
+  }
+
+  boolean isNull(int number) {
+    return texts == null ? number == ends.length - 1 || ends[number] == ends[number + 1] : texts[number] == null;
+  }
+
   /** The text of a number; null: it has none. */
-  UTF8String text(int number) {
-    return texts.getUTF8String(number);
+  public UTF8String text(int number) {
+    if (texts != null) {
+      return texts[number];
+    }
+    if (isNull(number)) {
+      return null;
+    }
+    int length = ends[number + 1] - ends[number];
+    return length == 1 && data[ends[number]] == 0
+        ? UTF8String.EMPTY_UTF8
+        : UTF8String.fromBytes(data, ends[number], length);
+  }
+
+  /** Bytes in memory, about. */
+  long bytes() {
+    return texts == null ? data.length + 4L * ends.length : (long) PER_TEXT * texts.length;
   }
 }

@@ -16,16 +16,23 @@ final class FixedColumn extends LocationColumn {
   private final CodedValues coded; // null: they are plain
   private final boolean nulls;
   private final byte[] data;
-  private final OnHeapColumnVector vector = (OnHeapColumnVector) vector();
+  private final OnHeapColumnVector vector;
 
   /**
    * A column.
    *
    * @param nulls whether a plain value may be null
-   * @param rows most rows of a batch
+   * @param vector with room for {@code rows}, the most of a batch
    */
-  FixedColumn(CommittedFile file, ColumnForm form, PlannedColumn column, boolean nulls, int rows) {
-    super(new OnHeapColumnVector(rows, column.type()), file);
+  FixedColumn(
+      CommittedFile file,
+      ColumnForm form,
+      PlannedColumn column,
+      boolean nulls,
+      OnHeapColumnVector vector,
+      int rows) {
+    super(vector, file);
+    this.vector = vector;
     this.file = file;
     this.width = form.width();
     this.plain = new PlainValues(form, column.type(), new InstantForm(column.instant(), column.name()));

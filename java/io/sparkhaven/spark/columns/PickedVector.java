@@ -1,63 +1,50 @@
 package io.sparkhaven.spark.columns;
 
-import java.util.stream.IntStream;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
 import org.apache.spark.sql.vectorized.ColumnarMap;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/**
- * Some values of another vector, one after the other. A column of symbols has numbers, and as values the texts of all
- * numbers.
- */
+/** Some values of another vector, one after the other; or the texts of some numbers. */
 public final class PickedVector extends ColumnVector {
-  private final ColumnVector values; // it belongs to a column, which closes it
+  private final ColumnVector values; // it belongs to a column, which closes it; null: rows are numbers of texts
+  private final Dictionary texts; // null: they have no numbers
   private final int[] rows;
-  private final UTF8String[] few; // the values as objects, where they are few texts with numbers; else null
-  private final boolean isNumbered;
   private boolean nulls = true;
 
-  private PickedVector(ColumnVector values, int[] rows, UTF8String[] few, boolean isNumbered) {
-    super(values.dataType());
+  private PickedVector(ColumnVector values, Dictionary texts, int[] rows) {
+    super(values == null ? DataTypes.StringType : values.dataType());
     this.values = values;
+    this.texts = texts;
     this.rows = rows;
-    this.few = few;
-    this.isNumbered = isNumbered;
   }
 
   /** The values in these rows, which may be others for each batch. */
   public static PickedVector of(ColumnVector values, int[] rows) {
-    return new PickedVector(values, rows, null, numbered(values) != null);
+    PickedVector numbered = numbered(values);
+    return new PickedVector(values, numbered == null ? null : numbered.texts, rows);
   }
 
-  /**
-   * The texts of these numbers, which may be others for each batch.
-   *
-   * @param few all texts as objects; null: they are many
-   */
-  public static PickedVector ofNumbers(ColumnVector texts, UTF8String[] few, int[] numbers) {
-    return new PickedVector(texts, numbers, few, true);
-  }
-
-  /** Texts of the first so many numbers as objects. */
-  public static UTF8String[] objects(ColumnVector texts, int count) {
-    return IntStream.range(0, count).mapToObj(texts::getUTF8String).toArray(UTF8String[]::new);
+  /** The texts of these numbers, which may be others for each batch. */
+  public static PickedVector ofNumbers(Dictionary texts, int[] numbers) {
+    return new PickedVector(null, texts, numbers);
   }
 
   /** A vector whose rows have numbers of texts; null: it is none. */
   public static PickedVector numbered(ColumnVector vector) {
-    return vector instanceof PickedVector picked && picked.isNumbered ? picked : null;
+    return vector instanceof PickedVector picked && picked.texts != null ? picked : null;
   }
 
   /** The texts by number: the same object for all batches of a location. */
-  public ColumnVector texts() {
-    return values instanceof PickedVector picked ? picked.texts() : values;
+  public Dictionary texts() {
+    return texts;
   }
 
   /** Number of the text in a row. */
   public int number(int row) {
-    return values instanceof PickedVector picked ? picked.number(rows[row]) : rows[row];
+    return values == null ? rows[row] : ((PickedVector) values).number(rows[row]);
   }
 
   /** Says whether a row of the batch may be null. */
@@ -70,7 +57,7 @@ public final class PickedVector extends ColumnVector {
 
   @Override
   public boolean hasNull() {
-    return nulls && values.hasNull();
+    return values == null ? nulls : values.hasNull();
   }
 
   @Override
@@ -80,7 +67,7 @@ public final class PickedVector extends ColumnVector {
 
   @Override
   public boolean isNullAt(int row) {
-    return nulls && (few == null ? values.isNullAt(rows[row]) : few[rows[row]] == null);
+    return values == null ? nulls && texts.isNull(rows[row]) : values.isNullAt(rows[row]);
   }
 
   @Override
@@ -120,7 +107,7 @@ public final class PickedVector extends ColumnVector {
 
   @Override
   public UTF8String getUTF8String(int row) {
-    return few == null ? values.getUTF8String(rows[row]) : few[rows[row]];
+    return values == null ? texts.text(rows[row]) : values.getUTF8String(rows[row]);
   }
 
   @Override

@@ -9,7 +9,6 @@ import java.util.Comparator;
 import java.util.stream.IntStream;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
-import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Sets of texts: 64 bits a row, bit b for symbol b of the location; texts in the order of UTF-16 units. */
@@ -21,10 +20,12 @@ final class SetColumn extends LocationColumn {
   private final byte[][] texts; // by bit; null: a symbol without bytes
   private final int count;
   private final ByteBuffer words;
-  private final OnHeapColumnVector vector = (OnHeapColumnVector) vector();
+  private final OnHeapColumnVector vector;
 
-  SetColumn(CommittedFile file, Dictionary dictionary, DataType type, int rows) {
-    super(new OnHeapColumnVector(rows, type), file);
+  /** {@code vector}: with room for {@code rows}, the most of a batch. */
+  SetColumn(CommittedFile file, Dictionary dictionary, OnHeapColumnVector vector, int rows) {
+    super(vector, file);
+    this.vector = vector;
     this.file = file;
     count = dictionary.size();
     texts = new byte[Math.min(count, MOST_SYMBOLS)][];

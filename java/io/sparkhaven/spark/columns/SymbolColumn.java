@@ -22,7 +22,7 @@ final class SymbolColumn extends LocationColumn {
 
   /** {@code numbers}: room for those of a batch. */
   SymbolColumn(CommittedFile file, Dictionary dictionary, int[] numbers) {
-    super(PickedVector.ofNumbers(dictionary.texts(), dictionary.few(), numbers), file);
+    super(PickedVector.ofNumbers(dictionary, numbers), file);
     this.file = file;
     this.dictionary = dictionary;
     this.data = ByteBuffer.allocate(4 * numbers.length).order(ByteOrder.LITTLE_ENDIAN);

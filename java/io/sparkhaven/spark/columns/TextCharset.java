@@ -6,7 +6,6 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.Charset;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.unsafe.Platform;
 
 /**
@@ -25,6 +24,11 @@ public final class TextCharset {
     charset = Charset.forName(name.replace('_', '-'));
   }
 
+  /** Whether its bytes are UTF-8 if they are text at all. */
+  boolean isUtf8() {
+    return charset.equals(StandardCharsets.UTF_8);
+  }
+
   /** Whether these bytes are their own UTF-8: of a charset that has ASCII, with no others. */
   public boolean isPlain(byte[] data, int from, int to) {
     if (name.startsWith("UTF_16")) {
@@ -39,23 +43,6 @@ public final class TextCharset {
       high |= data[position];
     }
     return (high & HIGH) == 0;
-  }
-
-  /**
-   * Puts texts that are all plain into the first rows of a vector.
-   *
-   * @param ends where the bytes of each row begin, and at last where they end
-   */
-  void putPlain(byte[] data, int[] ends, int rows, WritableColumnVector into) {
-    int base = into.arrayData().appendBytes(ends[rows], data, 0);
-    for (int row = 0; row < rows; row++) {
-      int length = ends[row + 1] - ends[row];
-      if (length == 0) {
-        into.putNull(row);
-      } else {
-        into.putArray(row, base + ends[row], length == 1 && data[ends[row]] == 0 ? 0 : length);
-      }
-    }
   }
 
   /**

@@ -93,7 +93,7 @@ final class ParquetColumn extends LocationColumn {
     } else if (into.dataType().equals(DataTypes.TimestampType)) {
       into.putLong(row, instants.of(from.getLong(place)));
     } else {
-      into.putByteArray(row, Characters.TEXTS.getBinary(Characters.number(from.getInt(place), column.name())));
+      into.putByteArray(row, Characters.TEXTS[Characters.number(from.getInt(place), column.name())].getBytes());
     }
   }
 }
