@@ -202,9 +202,10 @@ class SnapshotDigests:
 def same_bytes(one: Slice, other: Slice, pair: tuple[Column, Column], begun: tuple[Begun, Begun]) -> bool:
     """Whether the records of two slices of intraday have the same lengths and checksums for all files of a column.
 
-    That is of all rows up to the last one, and of those before the first where there are any.
+    That is of all rows up to the last one, and of those before the first where there are any. Files have the names,
+    and the storage, of each location.
     """
-    mine, theirs = pair
+    mine, theirs = one.placed(pair[0]), other.placed(pair[1])
     whole = all(part.stop == part.rows and part.count == part.stop - part.start for part in (one, other))
     if not whole or any(part.tier != "intraday" for part in (one, other)):
         return False

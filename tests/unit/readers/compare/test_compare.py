@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.writers.partitions import add_partition
 from tests.support.commands import run, run_json
+from tests.support.streams.schema_site import Site, schema
 from tests.support.tables.intraday_rows import IntradayRows
 from tests.support.writers import coded_rows
 from tests.support.writers.merge_cases import DAY, SCHEMA, TABLE, as_table, random_row
@@ -208,6 +210,48 @@ def test_a_column_that_was_dropped_after_the_merge_is_in_no_digest_of_rows(tmp_p
     for words in ((), ("--whole-rows",)):
         assert compared(tmp_path / "one", tmp_path / "two", *words)["equal"]
     assert run(tmp_path / "one", "validate", NAME, "--date", DAY).exit_code == 0
+
+
+CYCLE = ({"A": 1, "B": 2}, {"A": 2, "B": 3}, {"A": 3, "B": 1})  # both columns have the same values
+LONGS = {"A": "long", "B": "long"}
+
+
+def _longs(base: Path, rows: Iterable[dict[str, int]]) -> Site:
+    """A root with rows of two columns in intraday."""
+    base.mkdir()
+    site = Site(base)
+    site.write(schema(LONGS))
+    site.stream()
+    for row in rows:
+        site.put(row)
+    site.ingest()
+    return site
+
+
+def _rename(site: Site, **names: str) -> None:
+    site.write(schema({names.get(name, name): kind for name, kind in LONGS.items()}))
+    site.deploy(*(word for old, new in names.items() for word in ("--rename", f"{old}={new}")))
+
+
+def test_files_of_a_renamed_column_are_compared(tmp_path: Path) -> None:
+    others = [row | {"B": row["B"] + 1} for row in CYCLE]
+    sites = [_longs(tmp_path / name, rows) for name, rows in (("one", CYCLE), ("two", others), ("three", CYCLE))]
+    for site in sites:
+        _rename(site, B="C")
+    one, two, three = (site.root for site in sites)
+    result = compared(one, two)
+    assert not result["equal"]
+    assert result["dates"][0]["columns"] == {"A": True, "C": False}
+    assert compared(one, three)["rows_read"] == 0
+    assert compared(one, three)["equal"]
+
+
+def test_the_same_files_under_exchanged_names_are_other_rows(tmp_path: Path) -> None:
+    one, two = (_longs(tmp_path / name, CYCLE) for name in ("one", "two"))
+    _rename(one, A="B", B="A")
+    assert not compared(one.root, two.root)["equal"]
+    three = _longs(tmp_path / "three", ({"A": row["B"], "B": row["A"]} for row in CYCLE))
+    assert compared(one.root, three.root)["equal"]
 
 
 def test_a_wrong_digest_of_a_record_is_not_equal(tmp_path: Path) -> None:
