@@ -17,7 +17,15 @@ from sparkhaven.readers.checks.committed import CommittedFile, check_file, deep_
 from sparkhaven.readers.checks.findings import Finding, finding, from_error, weaker
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.parquet.trees import EXTENDED, MANIFEST, SUFFIX, TreeManifest, decode_manifest, staged
+from sparkhaven.store.format.parquet.trees import (
+    EXTENDED,
+    MANIFEST,
+    SUFFIX,
+    TreeManifest,
+    decode_manifest,
+    staged,
+    tree_columns,
+)
 from sparkhaven.store.io.fs import Fs, files_below
 from sparkhaven.store.layout import TableName
 from sparkhaven.store.merges.history import RowContent, row_content
@@ -38,7 +46,7 @@ def check_extended(
         if place.fs.names(root):
             yield finding("N321", root)
         return
-    check = _Check(place.fs, place.table, root, EXTENDED[schema.extended], records, deep=deep)
+    check = _Check(place.fs, schema, root, records, deep=deep)
     findings: list[Finding] = []
     for _ in range(ATTEMPTS):
         before = check.state()
@@ -55,9 +63,12 @@ def check_extended(
 
 class _Check:
     def __init__(
-        self, fs: Fs, table: TableName, root: Path, kind: str, records: Mapping[str, MergeRecord], *, deep: bool
+        self, fs: Fs, schema: TableSchema, root: Path, records: Mapping[str, MergeRecord], *, deep: bool
     ) -> None:
-        self.fs, self.table, self.root, self.kind, self.records, self.deep = fs, table, root, kind, records, deep
+        self.fs, self.root, self.records, self.deep = fs, root, records, deep
+        self.table, self.kind = TableName(schema.namespace, schema.name), EXTENDED[schema.extended or ""]
+        self.columns = tree_columns(schema)
+        table = self.table
         self.again = next_steps.tree_again(table, records)
         self.mend = f"remove the file, then {self.again}"
 
@@ -113,12 +124,16 @@ class _Check:
 
     def _dates(self, manifest: TreeManifest, due: Mapping[str, RowContent]) -> Iterator[Finding]:
         leaves = {leaf.value: leaf for leaf in manifest.leaves}
+        same = frozenset(manifest.columns) == self.columns
+        now = ", ".join(sorted(column.name for column in self.columns))
         for value in sorted(leaves.keys() | due.keys()):
             history, leaf = due.get(value), leaves.get(value)
-            if leaf is not None and RowContent(leaf.rows, leaf.history) == history:
+            as_history = leaf is not None and RowContent(leaf.rows, leaf.history) == history
+            if as_history and same:
                 continue
             rows = history.rows if history is not None else 0
             there = "no leaf" if leaf is None else f"{leaf.rows} rows" + (", other values" if leaf.rows == rows else "")
+            there = f"other columns than {now} of now" if as_history else there
             path = self.root / MANIFEST if leaf is None else self.root / leaf.path
             yield finding("W325", path, expected=f"{rows} rows", found=there, date=value, again=self.again)
 

@@ -1,7 +1,8 @@
 """Keeps the tree of an extended layout in step with history: what ``ExtendedStorage`` of a schema asks for.
 
 History itself is nested, with merge records as its truth; the tree below ``Extended/<Table>`` has the same rows, one
-leaf a date. A leaf is in step where the manifest of the tree has the rows and the digest of the date's merge record.
+leaf a date. A leaf is in step where the manifest of the tree has the rows and the digest of the date's merge record,
+and the columns of the table, each under its name and number. So a renamed column has all leaves written anew.
 
 1. *stage*: leaves of dates that are not in step, in a locked directory beside the tree; read back, synced;
 2. *publish*: each leaf is renamed into place. In ``kv`` and ``flat`` trees it has the name of the one that it replaces,
@@ -33,11 +34,13 @@ from sparkhaven.store.format.parquet.trees import (
     MANIFEST,
     METADATA,
     SUFFIX,
+    ExportedColumn,
     TreeLayout,
     TreeLeaf,
     TreeManifest,
     decode_manifest,
     encode_manifest,
+    exported,
     part_name,
     value_directory,
 )
@@ -71,9 +74,10 @@ class Followed:
 class KnownTree:
     """What the manifest says of the files that are there: ``leaves`` by date, ``named`` the files that name them.
 
-    ``written_ns``: when it was written, after all of them.
+    ``columns`` of all leaves. ``written_ns``: when it was written, after all of them.
     """
 
+    columns: frozenset[ExportedColumn] = frozenset()
     leaves: Mapping[str, TreeLeaf] = field(default_factory=dict)
     named: Mapping[str, FileState] = field(default_factory=dict)
     written_ns: int = 0
@@ -91,10 +95,12 @@ class KnownTree:
                 return False
         return True
 
-    def in_step(self, value: str, path: str, columns: set[str], history: RowContent) -> TreeLeaf | None:
+    def in_step(
+        self, value: str, path: str, columns: frozenset[ExportedColumn], history: RowContent
+    ) -> TreeLeaf | None:
         """The leaf of a date if it has these columns of these rows."""
         leaf = self.leaves.get(value)
-        if leaf is None or (leaf.path, set(leaf.digests)) != (path, columns):
+        if leaf is None or leaf.path != path or self.columns != columns:
             return None
         return leaf if RowContent(leaf.rows, leaf.history) == history else None
 
@@ -113,7 +119,8 @@ def known_tree(fs: Fs, root: Path, table: str, kind: TreeLayout, on_progress: Ca
     if (manifest.table, manifest.layout) != (table, kind):
         on_progress("the manifest is that of another tree: the tree is written anew")
         return KnownTree()
-    return KnownTree({leaf.value: leaf for leaf in manifest.leaves}, manifest.named, stat.mtime_ns)
+    leaves = {leaf.value: leaf for leaf in manifest.leaves}
+    return KnownTree(frozenset(manifest.columns), leaves, manifest.named, stat.mtime_ns)
 
 
 # --- bringing it in step
@@ -210,7 +217,7 @@ class _Follow:
         """The leaves that the tree shall have, and those of them that are new."""
         fs, leaves, written = self.place.fs, list[TreeLeaf](), list[tuple[TreeLeaf, WrittenLeaf, MergeRecord]]()
         records = {record.value: record for record in plan.records}
-        columns = {column.name for column in plan.columns}
+        columns = frozenset(exported(plan.columns))
         with fs.sync_guard(self.stage) as guard, fs.during("extended-stage"):
             for number, (value, _) in enumerate(plan.dates):
                 history = row_content(records[value])
@@ -229,10 +236,11 @@ class _Follow:
                 _require_history(self.stage / leaf.path, leaf, record)
         return leaves, [leaf for leaf, _, _ in written]
 
-    def _path(self, plan: ExportPlan, value: str, history: RowContent, columns: set[str]) -> str:
+    def _path(self, plan: ExportPlan, value: str, history: RowContent, columns: frozenset[ExportedColumn]) -> str:
         if self.kind == "flat":
             return part_name(value, 0) + SUFFIX
-        content = {"rows": history.rows, "digest": history.digest, "columns": sorted(columns)}
+        names = sorted([column.name, column.type, column.id] for column in columns)
+        content = {"rows": history.rows, "digest": history.digest, "columns": names}
         mark = sha256(dump(content)).hexdigest()[:12] if self.named else "history"
         suffix = SUFFIX if self.leaf == "parquet" else ""
         return f"{value_directory(plan.partitioning.name, value)}/{part_name(mark, 0)}{suffix}"

@@ -394,6 +394,7 @@ def _unchanged(fs: Fs, layout: Layout, tables: Sequence[TableName], last: Path, 
         pinned = pinned_of(open_table(layout.root, str(table), fs=fs))
         if pinned.epochs != known.epochs:
             return False
-        if tree_in_step(place, records := pinned.plan().records) != tree_in_step(copy, records):
+        records = pinned.plan().records
+        if tree_in_step(place, pinned.schema, records) != tree_in_step(copy, pinned.schema, records):
             return False
     return True

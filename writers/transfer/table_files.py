@@ -53,6 +53,7 @@ from sparkhaven.store.scan.column_file import column_header
 from sparkhaven.store.scan.seen_history import recorded_date, refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
+from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.users.user_table import (
     CommittedRows,
     UserTable,
@@ -96,7 +97,7 @@ def copy_table(place: TablePlace, pinned: PinnedTable, copies: FileCopies, time_
     for stream in pinned.epochs:
         _stream(place.of_stream(stream), target.of_stream(stream), copies, pinned, time_ms)
     _removed_streams(place, target, copies, pinned)
-    _extended(place, target, copies, plan.records)
+    _extended(place, target, copies, pinned, plan.records)
     digest = content_digest(target, pinned, plan.records)
     return CopiedTable(plan.rows, pinned.epochs, digest, partitions, copies.files)
 
@@ -126,7 +127,7 @@ def _history(place: TablePlace, target: TablePlace, copies: FileCopies, record: 
         copies.write(path.with_name(validation.name), place.fs.read(validation))
 
 
-def tree_in_step(place: TablePlace, records: Sequence[MergeRecord]) -> bytes | None:
+def tree_in_step(place: TablePlace, schema: TableSchema, records: Sequence[MergeRecord]) -> bytes | None:
     """The manifest of the tree beside history; None: there is none, or the next merge has to write it."""
     try:
         data = place.fs.read(place.extended / MANIFEST)
@@ -135,12 +136,14 @@ def tree_in_step(place: TablePlace, records: Sequence[MergeRecord]) -> bytes | N
         return None
     leaves = {leaf.value: RowContent(leaf.rows, leaf.history) for leaf in manifest.leaves}
     history = {record.value: content for record in records if (content := row_content(record)).rows}
-    return data if leaves == history else None
+    return data if leaves == history and manifest.is_of(schema) else None
 
 
-def _extended(place: TablePlace, target: TablePlace, copies: FileCopies, records: Sequence[MergeRecord]) -> None:
+def _extended(
+    place: TablePlace, target: TablePlace, copies: FileCopies, pinned: PinnedTable, records: Sequence[MergeRecord]
+) -> None:
     """Other programs read the tree, whose files never change in place."""
-    data, path = tree_in_step(place, records), target.extended / MANIFEST
+    data, path = tree_in_step(place, pinned.schema, records), target.extended / MANIFEST
     if data is None:
         return
     unchanged = copies.has(path, data)

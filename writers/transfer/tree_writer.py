@@ -28,10 +28,10 @@ from sparkhaven.store.format.parquet.trees import (
     LOCATIONS_TABLE,
     MANIFEST,
     METADATA,
-    ExportedColumn,
     TreeLeaf,
     TreeManifest,
     encode_manifest,
+    exported,
     leaf_path,
 )
 from sparkhaven.store.format.table import table_size
@@ -314,10 +314,11 @@ class TreeWriter:
         every = (*plan.columns, *plan.by)
         parts = {c.name: [from_hex(leaf.digests.get(c.name, "0")) for leaf in leaves] for c in every}
         digests = {name: to_hex(add(*values)) for name, values in parts.items()}
-        columns = tuple(ExportedColumn(c.name, c.type.name, c.id) for c in every)
         rows, form = sum(leaf.rows for leaf in leaves), (options.layout, options.leaf, plan.codec, plan.id)
         named = self.name_leaves(leaves, where)
-        return TreeManifest(self.table.name, *form, self.table.epochs, columns, rows, digests, tuple(leaves), named)
+        return TreeManifest(
+            self.table.name, *form, self.table.epochs, exported(every), rows, digests, tuple(leaves), named
+        )
 
     def _metadata(self, paths: Sequence[str], where: Path) -> None:
         """``_metadata`` and ``_common_metadata``: footers without rows.

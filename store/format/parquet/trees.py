@@ -37,7 +37,7 @@ path below the root, and ``""``: the files that name the leaves.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
@@ -46,6 +46,7 @@ from sparkhaven.store.errors import InvalidNameError
 from sparkhaven.store.format.manifest import TREE, Manifest, ManifestPart, decode, encode
 from sparkhaven.store.layout import PARQUET, check_partition
 from sparkhaven.store.types.committed_columns import FileState
+from sparkhaven.store.types.model import Column, Kind, TableSchema
 
 TreeLayout = Literal["nested", "flat", "kv", "metadata", "hive"]
 LAYOUTS: tuple[TreeLayout, ...] = get_args(TreeLayout)
@@ -148,6 +149,17 @@ class ExportedColumn:
     id: int
 
 
+def exported(columns: Iterable[Column]) -> tuple[ExportedColumn, ...]:
+    """Columns of a table as a manifest has them."""
+    return tuple(ExportedColumn(column.name, column.type.name, column.id) for column in columns)
+
+
+def tree_columns(schema: TableSchema) -> frozenset[ExportedColumn]:
+    """Those of the tree beside history that a schema asks for. The files of a flat one have the dates."""
+    flat = EXTENDED.get(schema.extended or "") == "flat"
+    return frozenset(exported(c for c in schema.columns if flat or c.kind is not Kind.PARTITIONING))
+
+
 @dataclass(frozen=True, slots=True)
 class TreeManifest:
     """The content of the file; ``leaves`` by path, ``named`` the files that name them."""
@@ -167,6 +179,11 @@ class TreeManifest:
     @property
     def bytes(self) -> int:
         return sum(leaf.bytes for leaf in self.leaves)
+
+    def is_of(self, schema: TableSchema) -> bool:
+        """Whether it is the tree that a schema asks for, with the columns of now."""
+        wanted = schema.full_name, EXTENDED.get(schema.extended or ""), tree_columns(schema)
+        return (self.table, self.layout, frozenset(self.columns)) == wanted
 
     @property
     def files(self) -> dict[str, FileState]:
