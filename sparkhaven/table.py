@@ -726,7 +726,8 @@ class Table:
         """Rewrites columns of merged dates, each date as a new generation; digests prove that no other column changes.
 
         A function of ``set`` gets record batches of up to 262,144 rows, and returns an Arrow array with a value for
-        each row. It is known by its name and code. Dates come one after the other; the first error ends the call.
+        each row. It is known by its name, its code and the plain values that it uses. Dates come one after the other;
+        the first error ends the call.
 
         Args:
             dates: Dates, and ranges ``A..B``.

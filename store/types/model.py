@@ -285,6 +285,11 @@ class TableSchema:
         every = (*self.retired, *self.columns)
         return {stem: c.name for c in every if c.stems and (stem := c.stem(version)) != c.name}
 
+    def moved_since(self, version: int, names: Iterable[str]) -> bool:
+        """Whether one of these names stands for another column now than in a version."""
+        now = self.names_at(version)
+        return any(name in now or name in now.values() for name in names)
+
     @property
     def case_twins(self) -> tuple[str, str] | None:
         """Two columns whose names differ in case only, which a deployed schema may have."""

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
+from zlib import crc32
 
 from sparkhaven.store.errors import SparkhavenError, in_phase, phase_of
 from sparkhaven.store.merges.history import DateHistory, load_history
@@ -44,20 +45,36 @@ class Planner(Protocol):
     ) -> PlannedMerge:
         """The plan for a date after its history. SparkhavenError: there is none."""
 
-    def ends_with(self, record: MergeRecord) -> bool:
+    def ends_with(self, place: TablePlace, record: MergeRecord) -> bool:
         """Whether nothing is left to do for a date once this merge, which was killed, is published."""
+
+
+ASKED = "asked"  # entry of the run in the record of a merge anew: a checksum of the options that chose rows and files
 
 
 class MergePlanner:
     """From intraday to history, as ``merge`` does."""
 
+    def __init__(self, options: MergeOptions) -> None:
+        self._anew = options.rewrite or options.discard_corrections
+        chosen = options.sort, options.dedupe, options.format, options.distribution, sorted(options.only)
+        self._asked = f"{crc32(repr((*chosen, options.discard_corrections)).encode()):08x}"
+
     def plan(
         self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
     ) -> PlannedMerge:
-        return plan_merge(place, history, options, pins, turns, dry_run=dry_run)
+        planned = plan_merge(place, history, options, pins, turns, dry_run=dry_run)
+        if not self._anew or planned.plan is None:
+            return planned
+        run = replace(planned.record.run, others={ASKED: self._asked})
+        return replace(planned, record=replace(planned.record, run=run))
 
-    def ends_with(self, record: MergeRecord) -> bool:
-        return True
+    def ends_with(self, place: TablePlace, record: MergeRecord) -> bool:
+        """A killed merge may have been another command, and rows may have come since: what is left is planned.
+
+        A merge anew by the same options is not made twice.
+        """
+        return self._anew and record.run.others.get(ASKED) == self._asked
 
 
 WAVE_DATES = 32  # dates per worker that are planned before the first of them is published
@@ -115,13 +132,14 @@ class DateMerges:
         on_progress: Callable[[str], None] = lambda _: None,
         planner: Planner | None = None,
     ) -> None:
-        self.on_progress, self._planner = on_progress, planner or MergePlanner()
+        self.on_progress, self._planner = on_progress, planner or MergePlanner(options)
         self.place = place
         self.given, self.options = options, options
         self.executor, self.clock = executor, clock
         self.pins, self._turns = Pins(place), Turns(place, ())
         self.closing = PublishPhase(place, clock)
         self.clean_errors: dict[str, SparkhavenError | OSError] = {}  # by date
+        self._resumed: dict[str, DateResult] = {}  # what was finished of a killed merge, before the plan of its date
 
     def with_planner(self, planner: Planner) -> DateMerges:
         """The same, planned otherwise."""
@@ -202,7 +220,8 @@ class DateMerges:
                 yield self._failed(value, MergePhase.PLAN, begun, error)
                 continue
             if planned.plan is None:
-                yield self._settle(planned, begun)
+                resumed = self._resumed.get(value) if planned.outcome is MergeOutcome.NOTHING else None
+                yield resumed or self._settle(planned, begun)
             else:
                 record = replace(planned.record, time_ms=int(begun * 1000))
                 taken.append(_Date(replace(planned, record=record), planned.plan, begun, watch.times))
@@ -350,10 +369,8 @@ class DateMerges:
             if resumed.clean_error is not None:
                 self.clean_errors[value] = resumed.clean_error
             return resumed.history
-        if not self._planner.ends_with(record):
-            return resumed.history
         rows = record.rows
-        return DateResult(
+        done = DateResult(
             value,
             MergeOutcome.RESUMED,
             resumed.record.phase,
@@ -366,6 +383,10 @@ class DateMerges:
             corrections=record.corrections,
             phase_ms=resumed.times,
         )
+        if self._planner.ends_with(self.place, record):
+            return done
+        self._resumed[value] = done
+        return resumed.history
 
 
 def _recorded(result: DateResult, record: MergeRecord) -> DateResult:

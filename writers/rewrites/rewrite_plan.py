@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from types import CodeType
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +48,7 @@ from sparkhaven.writers.merge.plan.merge_plan import MergeOptions, MergePlan
 from sparkhaven.writers.merge.plan.merge_proof import left_out_before
 from sparkhaven.writers.merge.plan.output_plan import Taken, Turns, plan_output
 from sparkhaven.writers.merge.sources.merge_source import SIZES, ColumnSource, MergeSource
+from sparkhaven.writers.rewrites.function_names import function_name
 from sparkhaven.writers.users.location_writer import LocationWriter
 
 Function = Callable[[pa.RecordBatch], pa.Array | pa.ChunkedArray]
@@ -82,26 +82,8 @@ class ColumnChanges:
 
 
 def value_name(value: Value) -> str:
-    """An expression as it is written, a function by its name and a checksum of its code and of what it was given."""
-    if isinstance(value, str):
-        return value
-    name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__qualname__)}"
-    code = getattr(value, "__code__", None)
-    if not isinstance(code, CodeType):
-        return name
-    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    plain = [cell if isinstance(cell, str | int | float | bytes) else type(cell).__name__ for cell in cells]
-    given = repr((getattr(value, "__defaults__", None), plain)).encode()
-    return f"{name}#{crc32(given, _code_sum(code)):08x}"
-
-
-def _code_sum(code: CodeType) -> int:
-    """A checksum of a function's code, and of that of the functions inside of it."""
-    total = crc32(code.co_code + repr(code.co_names).encode())
-    for constant in code.co_consts:
-        inner = isinstance(constant, CodeType)
-        total = crc32(_code_sum(constant).to_bytes(4) if inner else repr(constant).encode(), total)
-    return total
+    """An expression as it is written, a function by its name and a checksum of all that is known of it."""
+    return value if isinstance(value, str) else function_name(value).text
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +94,21 @@ class Setting:
     value: Value
     expression: ValueExpression | None
     inputs: tuple[Column, ...]
+
+    def was(self, name: str) -> bool:
+        """Whether the values may be those that a record has under this name.
+
+        Of a function that uses what is not known the checksum tells nothing.
+        """
+        if isinstance(self.value, str):
+            return name == self.value
+        known = function_name(self.value)
+        return name == known.text if known.whole else name.partition("#")[0] == known.name
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the same name means the same values."""
+        return isinstance(self.value, str) or function_name(self.value).whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +122,12 @@ class DeployedChanges:
     renamed: tuple[Column, ...]
     retyped: tuple[Column, ...]
     settings: tuple[Setting, ...]
+
+    @property
+    def names(self) -> set[str]:
+        """The names that the changes use for columns of now."""
+        used = chain.from_iterable((setting.column, *setting.inputs) for setting in self.settings)
+        return {column.name for column in (*used, *self.added, *self.retyped)} | {*self.changes.drop}
 
 
 def deployed_changes(changes: ColumnChanges, schema: TableSchema) -> DeployedChanges:
@@ -391,9 +394,15 @@ class RewritePlanner:
     def __init__(self, changes: ColumnChanges, *, again: bool = False) -> None:
         self._changes, self._again, self._words = changes, again, changes.words()
 
-    def ends_with(self, record: MergeRecord) -> bool:
+    def ends_with(self, place: TablePlace, record: MergeRecord) -> bool:
         """Whether a killed merge that is published now was this rewrite."""
-        return record.run.others.get(REWRITE) == self._words
+        schema = merged_schema(place)
+        return self._was(record, schema, deployed_changes(self._changes, schema))
+
+    def _was(self, record: MergeRecord, schema: TableSchema, changes: DeployedChanges) -> bool:
+        """Whether a merge was this rewrite: its words are the same, and so are the columns that they name."""
+        same = record.run.others.get(REWRITE) == self._words
+        return same and not schema.moved_since(record.schema_version, changes.names)
 
     def plan(
         self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool
@@ -403,7 +412,8 @@ class RewritePlanner:
         base = _history(place, history)
         schema = merged_schema(place)
         changes = deployed_changes(self._changes, schema)
-        if not any(output.rows for output in base.outputs) or (self.ends_with(base) and not self._again):
+        done = self._was(base, schema, changes) and all(setting.is_known for setting in changes.settings)
+        if not any(output.rows for output in base.outputs) or (done and not self._again):
             return PlannedMerge(MergeOutcome.NOTHING, base, history)
         if not self._again:
             _require_first(place, base, changes)
@@ -439,19 +449,22 @@ def _history(place: TablePlace, history: DateHistory) -> MergeRecord:
 
 
 def _require_first(place: TablePlace, base: MergeRecord, changes: DeployedChanges) -> None:
-    """MergeError: a column would be computed from itself a second time."""
-    before = {(correction.id, correction.value): correction for correction in base.corrections}
+    """MergeError: a column would be computed from itself a second time, or may be: by a function that is not known."""
     for setting in repeats(changes.settings):
-        done = before.get((setting.column.id, setting.value)) if isinstance(setting.value, str) else None
-        if done is not None:
-            raise MergeError(
-                "the date was rewritten by this expression before",
-                where=f"{place.table} {base.value}, merge {done.generation}",
-                expected=f"a column {setting.column.name} that was not computed from itself by: {setting.value}",
-                found=f"{done.changed:,} rows that were",
-                hint="to compute all rows once more, use --again. A condition with ? and : chooses rows",
-                phase="plan",
-            )
+        before = (c for c in base.corrections if c.id == setting.column.id and setting.was(c.value))
+        if (done := next(before, None)) is None:
+            continue
+        by = "expression" if isinstance(setting.value, str) else "function"
+        sure = "the date was" if setting.is_known else "the date may have been"
+        uses = "" if setting.is_known else ". What this function uses, as a list or an object, may have changed since"
+        raise MergeError(
+            f"{sure} rewritten by this {by} before",
+            where=f"{place.table} {base.value}, merge {done.generation}",
+            expected=f"a column {setting.column.name} that was not computed from itself by: {done.value}",
+            found=f"{done.changed:,} rows that were",
+            hint=f"to compute all rows once more, use --again. CASE WHEN chooses rows{uses}",
+            phase="plan",
+        )
 
 
 def _pending(fs: Fs, changes: DeployedChanges, base: MergeRecord, sources: tuple[MergeSource, ...]) -> bool:

@@ -87,7 +87,7 @@ def delete_rows(merges: DateMerges, where: str, dates: Sequence[str] | None, ope
                 failed[result.value] = result.error
                 continue
             record = newest(place, result.value)
-            if record is not None and planner.ends_with(record) and result.outcome is not MergeOutcome.NOTHING:
+            if record is not None and planner.ends_with(place, record) and result.outcome is not MergeOutcome.NOTHING:
                 deleted[result.value] = record.deletions[-1]
     except (SparkhavenError, OSError) as error:
         if not (withdrawn.epochs or deleted):
@@ -106,10 +106,13 @@ class DeletionPlanner:
     def __init__(self, where: str) -> None:
         self._where = where
 
-    def ends_with(self, record: MergeRecord) -> bool:
-        """Whether a killed merge that is published now was this deletion."""
+    def ends_with(self, place: TablePlace, record: MergeRecord) -> bool:
+        """Whether a killed merge that is published now was this deletion, of the columns that it names now."""
         last = record.deletions[-1] if record.deletions else None
-        return last is not None and (last.where, last.generation) == (self._where, record.generation)
+        if last is None or (last.where, last.generation) != (self._where, record.generation):
+            return False
+        _, predicate = self._opened(place)
+        return not merged_schema(place).moved_since(record.schema_version, predicate.columns)
 
     def plan(
         self, place: TablePlace, history: DateHistory, options: MergeOptions, pins: Pins, turns: Turns, *, dry_run: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -305,8 +306,8 @@ def test_functions_over_record_batches_compute_columns(site: Corrected) -> None:
     site.set("P", lambda row: None if row["P"] is None else row["P"] * 2)
     site.set("G", lambda row: row["G"].upper())
     site.check()
-    (twice,) = table.rewrite_columns(DAY, set={"P": doubled, "G": "upper(G)"}, inputs=["P"])
-    assert twice.outcome is MergeOutcome.NOTHING
+    with pytest.raises(sparkhaven.errors.MergeError, match="may have been rewritten by this function"):
+        table.rewrite_columns(DAY, set={"P": doubled, "G": "upper(G)"}, inputs=["P"])  # it uses a list
     for more in (0.0, 0.0, 1.0):  # the second call is the first one again, the third has other code to run
         (done,) = table.rewrite_columns([DAY], set={"P": _adding(more)})
     assert (done.outcome is MergeOutcome.NOTHING, done.generation) == (False, 4)
@@ -316,6 +317,45 @@ def test_functions_over_record_batches_compute_columns(site: Corrected) -> None:
         table.rewrite_columns([DAY], set={"P": lambda rows: pa.array([1.0])})
     with pytest.raises(sparkhaven.errors.SettingsError):
         table.rewrite_columns("2026-01-0x", set={"P": "1"})
+    site.check()
+
+
+def _times(rows: pa.RecordBatch, by: float) -> pa.Array:
+    return pc.multiply(rows["P"], by)
+
+
+def test_functions_that_are_given_other_values_are_others(site: Corrected) -> None:
+    import sparkhaven
+
+    site.merge()
+    table = sparkhaven.Database(site.root).table(TABLE)
+    done = [table.rewrite_columns(DAY, set={"P": partial(_times, by=by)})[0].outcome for by in (2.0, 2.0, 4.0)]
+    assert done == [MergeOutcome.REWRITTEN, MergeOutcome.NOTHING, MergeOutcome.REWRITTEN]
+    site.set("P", lambda row: None if row["P"] is None else row["P"] * 8)
+    site.check()
+    with pytest.raises(sparkhaven.errors.MergeError, match="rewritten by this function before"):
+        table.rewrite_columns(DAY, set={"P": partial(_times, by=2.0)})
+    site.check()
+
+
+def test_an_expression_means_the_columns_of_now(site: Corrected) -> None:
+    site.declare('<Column name="Q" dataType="double"/>')
+    site.deploy()
+    site.merge()
+    words = "--set", "Q=2"
+    assert site.rewrite(*words)["outcome"] == "rewritten"
+    assert site.rewrite(*words)["outcome"] == "nothing"
+    site.declare('<Column name="Old" dataType="double"/><Column name="Q" dataType="double"/>')
+    site.deploy("--rename", "Q=Old")
+    assert site.rewrite(*words)["outcome"] == "rewritten"
+    site.kept = [{**row, "Old": 2.0, "Q": 2.0} for row in site.kept]
+    site.check()
+    site.declare('<Column name="Old" dataType="double"/>')
+    site.deploy("--drop", "Q")
+    site.declare('<Column name="Old" dataType="double"/><Column name="Q" dataType="int"/>')
+    site.deploy()
+    assert site.rewrite(*words)["outcome"] == "rewritten"
+    site.set("Q", lambda row: 2)
     site.check()
 
 
