@@ -17,6 +17,7 @@ from sparkhaven.store.epochs.reading.stream_state import load_stream
 from sparkhaven.store.epochs.recovery.witnesses import require_stream
 from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.epochs.undo import plan_undo, preview_rollback, require_unmerged
+from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import StreamPlace
 
 Note = Callable[[str], None]
@@ -51,8 +52,9 @@ def roll_back(place: StreamPlace, to: int, note: Note, *, dry_run: bool = False)
     """Restores the state of an older epoch as a new one; source positions too, so the stream ingests again from there.
 
     TableNotFoundError: no such stream, or the epoch is not kept. TableExistsError: rows since are merged.
-    LockLostError: the stream is running.
+    TableExistsError: the table was dropped, too. LockLostError: the stream is running.
     """
+    refuse_doomed(place)
     now = require_stream(place)
     then = load_stream(place, epoch=to)
     require_unmerged(place, to)
@@ -68,8 +70,9 @@ def roll_back(place: StreamPlace, to: int, note: Note, *, dry_run: bool = False)
 def undo(place: StreamPlace, epochs: Sequence[int], note: Note, *, dry_run: bool = False) -> Undone:
     """Takes out the rows of some epochs, as a new one; source positions stay, so the stream does not ingest them again.
 
-    Raises what ``plan_undo`` raises; LockLostError: the stream is running.
+    Raises what ``plan_undo`` raises; TableExistsError: the table was dropped; LockLostError: the stream is running.
     """
+    refuse_doomed(place)
     require_stream(place)
     planned, epoch = plan_undo(place, epochs), None
     if planned.locations and not dry_run:

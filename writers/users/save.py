@@ -43,6 +43,7 @@ from sparkhaven.store.layout import (
     staged,
     without_generation,
 )
+from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, TableSchema
@@ -465,6 +466,7 @@ def _declared(place: TablePlace, source: str | Path | bytes, by: str | None) -> 
 
 
 def _refuse_system_table(place: TablePlace) -> None:
+    refuse_doomed(place)  # whose files are there still
     if place.fs.stat(place.schema) is not None:
         raise TableExistsError(
             f"{place.table} is a system table",

@@ -8,8 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from sparkhaven import save_table
+from sparkhaven.jobs.operations.epoch_changes import roll_back, undo
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.checks.verify import verify
 from sparkhaven.readers.inspect.any_file import inspect_file
@@ -113,9 +116,16 @@ def test_readers_find_none_and_those_that_have_it_open_go_on(tmp_path: Path) -> 
     assert sorted(map(repr, pinned.to_arrow(["L", "Sym", "Note"]).to_pylist())) == rows
     assert standing_tables(FS, db.layout) == [other.table]
     assert verify(FS, db.layout, deep=True).errors == 0
-    for create in (lambda: IntradayRows(db.root, SCHEMA, fs=FS), lambda: refuse_doomed(db.place)):
+    stream = db.place.of_stream(db.stream)
+    for change in (
+        lambda: IntradayRows(db.root, SCHEMA, fs=FS),
+        lambda: refuse_doomed(db.place),
+        lambda: save_table(db.root, NAME, pa.table({"A": [1]})),
+        lambda: undo(stream, [1], print),
+        lambda: roll_back(stream, 0, print),
+    ):
         with pytest.raises(TableExistsError, match="is being dropped"):
-            create()
+            change()
     assert dropped(db).phase is DropPhase.DOOMED  # the grace period runs
     done = drop_table(db.place, "test", clock=lambda: NOW + 3601)
     assert (done.phase, done.time_ms, done.removed_ms) == (DropPhase.REMOVED, NOW * 1000, (NOW + 3601) * 1000)
