@@ -20,7 +20,14 @@ from typing import Any, Literal
 import fastavro
 from fastavro.read import LOGICAL_READERS
 
-from sparkhaven.ingest.formats.avro.payload_proof import Check, check_payload, checker, fields_in, with_own_names
+from sparkhaven.ingest.formats.avro.payload_proof import (
+    Check,
+    as_record,
+    check_payload,
+    checker,
+    fields_in,
+    with_own_names,
+)
 from sparkhaven.ingest.formats.avro.registry import NO_SCHEMA, Registry, Schema, kept_registry
 from sparkhaven.ingest.formats.binary_records import (
     HEAD,
@@ -289,7 +296,7 @@ def single_object_head(text: str) -> bytes:
 def parse_avro(text: str, where: str) -> Schema:
     """A schema by its JSON text; SettingsError if it is none."""
     try:
-        return fastavro.parse_schema(with_own_names(json.loads(text)))
+        return fastavro.parse_schema(with_own_names(as_record(json.loads(text))))
     except NO_SCHEMA as error:
         raise SettingsError(
             "no Avro schema", where=where, found=str(error)[:300] or type(error).__name__, expected="an .avsc file"

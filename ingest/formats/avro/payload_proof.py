@@ -289,6 +289,25 @@ _MAKE: Mapping[str, Make] = {
 _SIZES = {"fixed-duration": _DURATION_BYTES, "fixed-uuid": _UUID_BYTES}
 
 
+_PLAIN = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string", "enum", "fixed", "array"})
+
+
+def as_record(schema: Schema) -> Schema:
+    """A schema of one plain value, as keys often have, as that of a record with the field ``value``: of equal bytes.
+
+    Any other schema stays as it is.
+    """
+    fields = [{"name": "value", "type": schema}]
+    return {"type": "record", "name": "SparkhavenPlain", "fields": fields} if _is_plain(schema) else schema
+
+
+def _is_plain(schema: Schema) -> bool:
+    if isinstance(schema, list):
+        return bool(schema) and all(map(_is_plain, schema))
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    return kind in _PLAIN if isinstance(kind, str) else isinstance(kind, dict | list) and _is_plain(kind)
+
+
 def with_own_names(schema: Schema) -> Schema:
     """The schema with our names for its logical types."""
     if isinstance(schema, list):

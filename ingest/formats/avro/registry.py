@@ -28,7 +28,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import fastavro
 
-from sparkhaven.ingest.formats.avro.payload_proof import Check, checker, with_own_names
+from sparkhaven.ingest.formats.avro.payload_proof import Check, as_record, checker, with_own_names
 from sparkhaven.ingest.formats.binary_records import NotARecordError
 from sparkhaven.store.errors import RetryableFeedError, SettingsError
 from sparkhaven.store.io.fs import Fs
@@ -140,7 +140,7 @@ class Registry:
         title = f"schema {number} of the registry"
         try:
             schema = self._of_id(number, title) if _is_address(self._location) else self._of_file(number)
-            parsed = fastavro.parse_schema(with_own_names(schema))
+            parsed = fastavro.parse_schema(with_own_names(as_record(schema)))
             return parsed, checker(parsed)
         except NotARecordError:
             raise

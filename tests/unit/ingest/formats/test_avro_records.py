@@ -167,6 +167,41 @@ def test_a_registry_by_http() -> None:
     assert "p%40ss" not in str(caught.value)
 
 
+PLAIN: list[tuple[Any, str, Any, Any]] = [  # schema, type of the column, value, as stored
+    ("string", "String", "é", "é"),
+    ({"type": "long"}, "long", -5, -5),
+    (["null", "string"], "String", None, None),
+    ({"type": "long", "logicalType": "timestamp-micros"}, "Instant", NOW, 1_795_262_400_123_456_000),
+    ({"type": "enum", "name": "E", "symbols": ["B", "S"]}, "String", "S", "S"),
+    ({"type": "array", "items": "int"}, "int[]", [1, 2], [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("schema", "kind", "value", "stored"), PLAIN)
+@pytest.mark.parametrize("by", ["file", "registry"])
+def test_a_plain_value_is_the_field_value(
+    tmp_path: Path, by: str, schema: Any, kind: str, value: object, stored: object
+) -> None:
+    """As keys often are one text or number, which no record is around."""
+    (tmp_path / "7.avsc").write_text(json.dumps(schema))
+    source = AvroSource(json.dumps(schema)) if by == "file" else AvroSource(registry=str(tmp_path))
+    out = io.BytesIO(b"" if by == "file" else HEAD.pack(0, 7))
+    out.seek(0, io.SEEK_END)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), value)
+    one, rejects = target("value", kind), Rejects(BadRowBudget(max_rows=100))
+    block = framed_block([out.getvalue(), out.getvalue() + b"x"], np.arange(2, dtype=np.int64))
+    rows = RecordDecoder([one], [], AvroRecords([one], source)).decode(block, "t/0", rejects)
+    found = rows.columns[0][0]
+    assert (found.value if kind == "Instant" else found.as_py()) == stored
+    assert [(row.line, row.code) for row in rejects.rows] == [(1, "not-avro")]
+
+
+def test_another_name_than_value_is_refused_for_a_plain_value() -> None:
+    with pytest.raises(SettingsError, match="has no field in the Avro schema") as caught:
+        AvroRecords([target("key", "String")], AvroSource('"string"'))
+    assert caught.value.expected == "value"
+
+
 def test_what_is_no_schema() -> None:
     for text in ("", "5", '{"type": "record"}', '{"type": "nothing"}'):
         with pytest.raises(SettingsError, match="no Avro schema"):
