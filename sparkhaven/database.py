@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from sparkhaven.jobs.operations.comparing import ComparedTable
     from sparkhaven.jobs.operations.history_dates import CleanedTable
     from sparkhaven.jobs.operations.recovering import RebuildKeywords, Recovery
-    from sparkhaven.jobs.operations.storage_partitions import AddedPartition
     from sparkhaven.readers.checks.findings import Report
     from sparkhaven.store.merges.dropped_tables import TableDrop
-    from sparkhaven.writers.partitions import Partition, RolledPartition
+    from sparkhaven.writers.partitions import AddedPartition, Partition, RolledPartition
     from sparkhaven.writers.transfer.restore import RestoredTable
     from sparkhaven.writers.transfer.snapshots import TakenSnapshot
     from sparkhaven.writers.users.save import SavedTable
@@ -279,9 +278,9 @@ class Database:
             >>> [(partition.name, partition.writable) for partition in db.partitions("Equity")]
             [('1', True)]
         """
-        from sparkhaven.jobs.operations.storage_partitions import partitions
+        from sparkhaven.writers.partitions import known_partitions
 
-        return partitions(self._layout(), namespace)
+        return known_partitions(self._layout(), namespace)
 
     def add_partition(
         self, namespace: str, name: str, *, volume: str | Path | None = None, dry_run: bool = False
@@ -306,10 +305,10 @@ class Database:
             >>> db.add_partition("Equity", "1").new
             True
         """
-        from sparkhaven.jobs.operations.storage_partitions import add
+        from sparkhaven.writers.partitions import make_partition
 
         directory = None if volume is None else local_path(volume)
-        return add(writable_layout(self._root), namespace, name, directory, dry_run=dry_run)
+        return make_partition(writable_layout(self._root), namespace, name, directory, dry_run=dry_run)
 
     def roll_partitions(
         self,

@@ -31,8 +31,16 @@ from sparkhaven.store.errors import (
 )
 from sparkhaven.store.expressions.formula.evaluation import sort_partitions
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.layout import Layout, TableName, check_identifier, check_partition, without_generation
+from sparkhaven.store.layout import (
+    INTERNAL_NAMESPACE,
+    Layout,
+    TableName,
+    check_identifier,
+    check_partition,
+    without_generation,
+)
 from sparkhaven.store.merges.merge_run import Destination
+from sparkhaven.store.schema.deployed.deploy import deployed_tables
 from sparkhaven.store.volumes import absent_volume
 
 DEFAULT_PARTITION = "0"
@@ -47,6 +55,19 @@ class Partition:
     writable: bool
     dangling: bool
     free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPartition:
+    """A storage partition that is there, or with a dry run would be. ``new``: it was not there before.
+
+    ``new_namespace``: it is the first of its namespace, which has no tables yet.
+    """
+
+    directory: str
+    new: bool
+    free_bytes: int | None = None
+    new_namespace: bool = False
 
 
 def writable_names(fs: Fs, layout: Layout, namespace: str) -> list[str]:
@@ -71,6 +92,24 @@ def list_partitions(fs: Fs, layout: Layout, namespace: str) -> list[Partition]:
         free = fs.free_bytes(target) if stat else 0
         partitions.append(Partition(name, str(target), name in writable, stat is None, free))
     return partitions
+
+
+def known_partitions(layout: Layout, namespace: str) -> list[Partition]:
+    """The storage partitions of a namespace, none of one with tables only; TableNotFoundError: there is neither."""
+    listed = list_partitions(Fs(), layout, namespace)
+    if not listed and not any(name.namespace == namespace for name in deployed_tables(Fs(), layout)):
+        raise TableNotFoundError(
+            f"no namespace {namespace}",
+            where=layout.partitions(namespace),
+            expected="a namespace with tables or storage partitions",
+            hint=f"`sparkhaven tables` lists the tables. `sparkhaven partitions add {namespace} 0` creates a partition",
+        )
+    return listed
+
+
+def known_namespaces(layout: Layout) -> set[str]:
+    """The namespaces that have tables, and that of the log tables, which every database may have."""
+    return {INTERNAL_NAMESPACE, *(name.namespace for name in deployed_tables(Fs(), layout))}
 
 
 def add_partition(
@@ -123,6 +162,16 @@ def add_partition(
     fs.sync_dirs([base, writable])
     resolved = fs.resolve(base / name)
     return Partition(name, str(resolved), True, False, fs.free_bytes(resolved))
+
+
+def make_partition(
+    layout: Layout, namespace: str, name: str, volume: Path | None, *, dry_run: bool = False
+) -> AddedPartition:
+    """Makes a storage partition, if it is not there; raises what ``add_partition`` raises."""
+    there = {partition.name for partition in list_partitions(Fs(), layout, namespace)}
+    new, first = name not in there, not there and namespace not in known_namespaces(layout)
+    partition = add_partition(Fs(), layout, namespace, name, volume=volume, dry_run=dry_run)
+    return AddedPartition(partition.directory, new, None if dry_run else partition.free_bytes, first)
 
 
 def ensure_writable(fs: Fs, layout: Layout, namespace: str) -> list[str]:

@@ -27,7 +27,7 @@ from sparkhaven.jobs.monitor.waiting import other_fields, passed_lines, remarks_
 from sparkhaven.jobs.session.spark_or_local import Where
 from sparkhaven.jobs.settings.stream_file import NotStarted, StreamSettings, load_streams, try_each
 from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema, require_same_rule
-from sparkhaven.jobs.streams.stream_group import joint_state
+from sparkhaven.jobs.streams.stream_run import joint_state
 from sparkhaven.store.epochs.generation import is_other_rule
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.epochs.state.file_positions import NO_HORIZON

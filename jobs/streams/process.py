@@ -38,8 +38,7 @@ from sparkhaven.jobs.streams.stream import (
     note_failed,
     open_stream,
 )
-from sparkhaven.jobs.streams.stream_group import Reminders, StreamGroup, fed_places, grouped, whole_files
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import Reminders, StreamGroup, StreamRun, fed_places, grouped, whole_files
 from sparkhaven.store.epochs.files.stream_notes import clear_failure, note_failure
 from sparkhaven.store.epochs.recovery.removed_stream import has_no_files
 from sparkhaven.store.epochs.recovery.witnesses import require_stream

@@ -28,8 +28,17 @@ from sparkhaven.jobs.settings.stream_schema import checked_schema, deploy_schema
 from sparkhaven.jobs.streams.decoding import Decoder, TablesDecoder
 from sparkhaven.jobs.streams.progress import PartitionProgress, Progress, total_lag
 from sparkhaven.jobs.streams.runners import Runner, StreamWork
-from sparkhaven.jobs.streams.stream_group import StreamGroup, keep_running, left_tables
-from sparkhaven.jobs.streams.stream_run import DataWarnings, ErrorBudget, StreamRun, catch_up, quarantine_of, settle
+from sparkhaven.jobs.streams.stream_run import (
+    DataWarnings,
+    ErrorBudget,
+    StreamGroup,
+    StreamRun,
+    catch_up,
+    keep_running,
+    left_tables,
+    quarantine_of,
+    settle,
+)
 from sparkhaven.store.epochs.files.stream_notes import clear_failure, note_failure
 from sparkhaven.store.epochs.generation import Opening
 from sparkhaven.store.epochs.log import StreamLog

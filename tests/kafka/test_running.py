@@ -20,8 +20,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner, SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, keep_one, look_at_source, open_stream
-from sparkhaven.jobs.streams.stream_group import StreamGroup, is_retryable
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import StreamGroup, StreamRun, is_retryable
 from sparkhaven.readers import open_table
 from sparkhaven.store.epochs.files.stream_notes import read_failure
 from sparkhaven.store.errors import (

@@ -10,13 +10,21 @@ import typer
 from sparkhaven.jobs.cli.context import CliContext
 from sparkhaven.jobs.cli.options import DryRun, group, help_end
 from sparkhaven.jobs.cli.text_table import table
-from sparkhaven.jobs.operations import storage_partitions
 from sparkhaven.store.errors import RetryableStorageError, counted, near
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.io.local_path import local_path
 from sparkhaven.store.layout import INTERNAL_NAMESPACE
 from sparkhaven.store.places import TablePlace
-from sparkhaven.writers.partitions import RolledPartition, ensure_writable, parse_share, roll_partitions, writable_names
+from sparkhaven.writers.partitions import (
+    RolledPartition,
+    ensure_writable,
+    known_namespaces,
+    known_partitions,
+    make_partition,
+    parse_share,
+    roll_partitions,
+    writable_names,
+)
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NS", help="Namespace, like Nyc13.")]
 
@@ -43,7 +51,7 @@ def register(app: typer.Typer) -> None:
 
 def list_(cli: CliContext, namespace: NamespaceArgument) -> None:
     """Lists storage partitions, and which ones merges write to."""
-    partitions = storage_partitions.partitions(cli.database(), namespace)
+    partitions = known_partitions(cli.database(), namespace)
     names = ("name", "writable", "directory", "free_bytes", "dangling")
     listed = [{name: getattr(partition, name) for name in names} for partition in partitions]
     cli.result(
@@ -60,14 +68,14 @@ def add(
     dry_run: DryRun = False,
 ) -> None:
     """Creates a storage partition, which merges write to."""
-    done = storage_partitions.add(cli.layout(), namespace, name, volume, dry_run=dry_run)
+    done = make_partition(cli.layout(), namespace, name, volume, dry_run=dry_run)
     text = f"{done.directory} {'would be created' if done.new else 'exists'}"
     if done.free_bytes is not None:
         text = f"storage partition {name} of {namespace}: {done.directory}, {counted(done.free_bytes, 'byte')} free"
     result = {"namespace": namespace, "name": name, "directory": done.directory, "new": done.new}
     cli.result(result | {"new_namespace": done.new_namespace, "dry_run": dry_run}, text)
     if done.new_namespace:
-        known = storage_partitions.namespaces(cli.layout()) - {INTERNAL_NAMESPACE}
+        known = known_namespaces(cli.layout()) - {INTERNAL_NAMESPACE}
         others = f"There are {near(namespace, known).removeprefix('one of ')}" if known else "No namespace has one"
         cli.note(f"namespace {namespace} is new: it has no table yet. {others}")
 

@@ -15,8 +15,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import SparkRunner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
-from sparkhaven.jobs.streams.stream_group import StreamGroup
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import StreamGroup, StreamRun
 from sparkhaven.readers import open_table
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -16,7 +16,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_tables
 from sparkhaven.jobs.streams.progress import Progress
 from sparkhaven.jobs.streams.runners import LocalRunner, Runner
 from sparkhaven.jobs.streams.stream import Application, RunOptions, open_stream, run_one
-from sparkhaven.jobs.streams.stream_group import StreamGroup
+from sparkhaven.jobs.streams.stream_run import StreamGroup
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout
 from tests.support.ingest.several_tables import Row, put_json, write_stream

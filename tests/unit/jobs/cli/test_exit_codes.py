@@ -15,7 +15,7 @@ import pytest
 
 from sparkhaven.ingest.values.typed_rows import unexpected
 from sparkhaven.jobs.cli.context import CliContext, exit_code
-from sparkhaven.jobs.streams.stream_group import is_retryable
+from sparkhaven.jobs.streams.stream_run import is_retryable
 from sparkhaven.readers.sql.scan import refusal
 from sparkhaven.store.errors import NO_THREAD, RetryableStorageError, SettingsError
 from sparkhaven.store.layout import Layout

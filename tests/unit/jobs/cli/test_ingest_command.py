@@ -22,8 +22,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import process, runners
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.progress import Progress
-from sparkhaven.jobs.streams.stream_group import StreamGroup
-from sparkhaven.jobs.streams.stream_run import StreamRun
+from sparkhaven.jobs.streams.stream_run import StreamGroup, StreamRun
 from sparkhaven.store.errors import EXIT_RETRY, CommitError, FeedError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from sparkhaven.jobs.monitor.waiting import SAMPLES, SourceState, SourceWatch, WaitingTimes
-from sparkhaven.jobs.streams.stream_group import Reminders
+from sparkhaven.jobs.streams.stream_run import Reminders
 from sparkhaven.store.errors import RetryableFeedError
 
 

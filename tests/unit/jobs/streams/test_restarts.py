@@ -18,7 +18,7 @@ from sparkhaven.jobs.settings.stream_file import load_stream_file
 from sparkhaven.jobs.streams import runners
 from sparkhaven.jobs.streams import stream as ingest_run
 from sparkhaven.jobs.streams.progress import Progress
-from sparkhaven.jobs.streams.stream_group import Backoff, StreamGroup, is_retryable, keep_running
+from sparkhaven.jobs.streams.stream_run import Backoff, StreamGroup, is_retryable, keep_running
 from sparkhaven.store.errors import (
     CommitError,
     CommitUnknownError,
@@ -165,7 +165,7 @@ def test_one_stream_fails_and_comes_back_while_the_other_goes_on(
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append(value))
     monkeypatch.setattr(runners, "run_stream_of_tables", stream)
     monkeypatch.setattr(runners, "is_alive", lambda spark: True)
-    monkeypatch.setattr("sparkhaven.jobs.streams.stream_group.Backoff.pause", lambda self, failures: 0.01)
+    monkeypatch.setattr("sparkhaven.jobs.streams.stream_run.Backoff.pause", lambda self, failures: 0.01)
     monkeypatch.setattr(
         runners, "open_feed", lambda *_, **__: SimpleNamespace(source=None, split_of=None, allow_gap=False)
     )
