@@ -47,7 +47,7 @@ from sparkhaven.jobs.settings.stream_model import (
     tables_model,
 )
 from sparkhaven.store.epochs.state.commit_policy import CommitPolicy
-from sparkhaven.store.epochs.state.resume_rules import ANY_STREAM, ANY_TABLE
+from sparkhaven.store.epochs.state.resume_rules import STREAM, TABLE
 from sparkhaven.store.errors import InvalidNameError, SettingsError, SparkhavenError, as_ours, replaced
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName, check_stream
@@ -150,7 +150,7 @@ def try_each(
 def name_stream(error: Exception, settings: StreamSettings) -> None:
     """Puts table and stream into the commands that an error of its feed tells to run; a feed knows neither."""
     if isinstance(error, SparkhavenError) and error.hint is not None:
-        error.hint = error.hint.replace(f"{ANY_TABLE} {ANY_STREAM}", f"{settings.spec.table} {settings.spec.stream}")
+        error.hint = error.hint.replace(f"{TABLE} {STREAM}", f"{settings.spec.table} {settings.spec.stream}")
 
 
 def read_toml(fs: Fs, path: Path, **advice: str) -> dict[str, object]:

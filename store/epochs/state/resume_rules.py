@@ -16,11 +16,11 @@ from typing import Any
 from sparkhaven.store.errors import SettingsError
 
 PAGE = "docs/reference/rules.md"
-ANY_TABLE, ANY_STREAM = "NS.T", "STREAM"
+TABLE, STREAM = "NS.T", "STREAM"
 """Stand in hints of feeds, which know neither; whoever runs the stream puts the names in."""
 ROLL_BACK = (
-    f"`sparkhaven epochs list {ANY_TABLE} {ANY_STREAM}` shows the epochs."
-    f" Go back by `sparkhaven epochs rollback {ANY_TABLE} {ANY_STREAM} --to N` to one"
+    f"`sparkhaven epochs list {TABLE} {STREAM}` shows the epochs."
+    f" Go back by `sparkhaven epochs rollback {TABLE} {STREAM} --to N` to one"
 )
 
 
