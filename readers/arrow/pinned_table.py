@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from sparkhaven.readers.arrow.slices import PartitionValues, SliceReader, arrow_type
+from sparkhaven.readers.arrow.slices import PartitionValues, ReadColumns, SliceReader, arrow_type
 from sparkhaven.store.epochs.pins import Pin
 from sparkhaven.store.epochs.recovery.set_aside import SetAside, list_set_aside, refuse_set_aside
 from sparkhaven.store.epochs.recovery.witnesses import Witnesses, refuse
@@ -202,12 +202,13 @@ class PinnedTable:
 
         ``on_read`` is called with the number of rows of each step before it is read and filtered.
         """
-        values = PartitionValues.of(slice_.key.value for slice_ in slices)
         named = predicate.columns if predicate else ()
         filtered = [c for c in self._readable.columns if c.name in named]
+        values = PartitionValues.of(slice_.key.value for slice_ in slices)
+        wanted = ReadColumns(shown, filtered, values, later=step is None)
         for slice_ in slices:
             pin = self._pins.get(slice_.stream) if slice_.stream else None
-            reader = self._reader(slice_, shown, filtered, values, pin, later=step is None)
+            reader = self._reader(slice_, wanted, pin)
             for rows in slice_.chosen.steps(step or slice_.count):
                 if on_read is not None:
                     on_read(rows.rows)
@@ -223,17 +224,8 @@ class PinnedTable:
                 for stream, pin in self._pins.items():
                     pin.require((slice_.key, slice_.directory) for slice_ in slices if slice_.stream == stream)
 
-    def _reader(
-        self,
-        slice_: Slice,
-        shown: Sequence[Column],
-        filtered: Sequence[Column],
-        values: PartitionValues,
-        pin: Pin | None,
-        *,
-        later: bool,
-    ) -> SliceReader:
-        return SliceReader(self._files, slice_, shown, filtered, values, pin, later=later)
+    def _reader(self, slice_: Slice, wanted: ReadColumns, pin: Pin | None) -> SliceReader:
+        return SliceReader(self._files, slice_, wanted, pin)
 
     def predicate(self, where: str | Predicate | None) -> Predicate | None:
         """A condition of this table; SchemaParseError for one that it does not take."""
@@ -402,16 +394,7 @@ class PinnedUserTable(PinnedTable):
             return intraday_location(self._place, key)
         return self._place.splayed if self.user.splayed else self._place.user_location(key)
 
-    def _reader(
-        self,
-        slice_: Slice,
-        shown: Sequence[Column],
-        filtered: Sequence[Column],
-        values: PartitionValues,
-        pin: Pin | None,
-        *,
-        later: bool,
-    ) -> SliceReader:
+    def _reader(self, slice_: Slice, wanted: ReadColumns, pin: Pin | None) -> SliceReader:
         """A reader that has opened all its files, those of the directory that was pinned."""
         files = LocationFiles(self._place.fs, self._checks, kept=0)  # a later save may take the place of these
         for _ in range(LOOKS):
@@ -419,7 +402,7 @@ class PinnedUserTable(PinnedTable):
             if directory is None:
                 break
             placed = replace(slice_, path=str(directory))
-            reader = SliceReader(files, placed, shown, filtered, values, pin, later=later)
+            reader = SliceReader(files, placed, wanted, pin)
             try:
                 reader.open()
             except (CorruptFileError, FileNotFoundError):

@@ -45,31 +45,32 @@ class PartitionValues:
         return cls(pa.array(listed, pa.string()), {value: number for number, value in enumerate(listed)})
 
 
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """What a read takes of each slice: the columns that it shows, and those of its condition.
+
+    ``later``: all slices are checked at once after they were read.
+    """
+
+    shown: Sequence[Column]
+    filtered: Sequence[Column]
+    values: PartitionValues
+    later: bool = False
+
+
 class SliceReader:
     """Reads ranges of one slice.
 
     Columns are opened on demand. After that ``pin`` checks that the files were still those of the snapshot: before a
-    row of them is used or, where the caller checks all slices ``later`` at once, only if they cannot be read. Files
-    that were moved aside since are read there. History needs no pin, because its names are never reused.
+    row of them is used or, where all slices are checked ``later``, only if they cannot be read. Files that were moved
+    aside since are read there. History needs no pin, because its names are never reused.
     """
 
-    def __init__(
-        self,
-        files: LocationFiles,
-        slice_: Slice,
-        shown: Sequence[Column],
-        filtered: Sequence[Column],
-        values: PartitionValues,
-        pin: Pin | None = None,
-        *,
-        later: bool = False,
-    ) -> None:
+    def __init__(self, files: LocationFiles, slice_: Slice, wanted: ReadColumns, pin: Pin | None = None) -> None:
         self._files = files
         self._slice = slice_
-        self._shown = tuple(shown)
-        self._filtered = tuple(filtered)
-        self._values = values
-        self._pin, self._later = pin, later
+        self._wanted = wanted
+        self._pin = pin
         self._sizes = slice_.sizes
         self._open: dict[str, ColumnFile] = {}
         self._has_nulls: dict[str, bool | None] = {}  # asked once: statistics are unpacked for it
@@ -81,29 +82,29 @@ class SliceReader:
         SnapshotMovedError where the rows were removed since the table was opened.
         """
         if predicate is None:
-            yield self._columns(self._shown, rows)
+            yield self._columns(self._wanted.shown, rows)
             return
         for part in rows.steps(FILTER_ROWS):
             yield from self._matching(part, predicate)
 
     def open(self) -> None:
         """Opens all columns, of whose files nothing is lost to the reader when their names lead to others."""
-        for column in (*self._shown, *self._filtered):
+        for column in (*self._wanted.shown, *self._wanted.filtered):
             if column.kind is not Kind.PARTITIONING and column.name not in self._open:
                 self._hold(column)
 
     def _matching(self, rows: RowRanges, predicate: Predicate) -> Iterator[list[pa.Array]]:
         total = rows.rows
-        filtered = self._columns(self._filtered, rows)
-        by_name = {column.name: array for column, array in zip(self._filtered, filtered, strict=True)}
+        filtered = self._columns(self._wanted.filtered, rows)
+        by_name = {column.name: array for column, array in zip(self._wanted.filtered, filtered, strict=True)}
         columns = by_name or {"": pa.nulls(total)}  # a predicate without columns still has one result a row
         matches = predicate.evaluate(pa.record_batch(list(columns.values()), names=list(columns)))
         count = pc.sum(matches).as_py() or 0
         if not count:
             return
-        rest = [column for column in self._shown if column.name not in by_name]
+        rest = [column for column in self._wanted.shown if column.name not in by_name]
         by_name |= {c.name: array for c, array in zip(rest, self._columns(rest, rows), strict=True)}
-        arrays = [by_name[column.name] for column in self._shown]
+        arrays = [by_name[column.name] for column in self._wanted.shown]
         yield arrays if count == total else [array.filter(matches) for array in arrays]
 
     def _columns(self, columns: Sequence[Column], rows: RowRanges) -> list[pa.Array]:
@@ -129,7 +130,7 @@ class SliceReader:
         try:
             for column in missing:
                 self._hold(column)
-            if missing and not self._later:
+            if missing and not self._wanted.later:
                 self._require_pinned()
             return [self._column(column, rows) for column in columns]
         except (FileNotFoundError, FormatError) as error:
@@ -162,9 +163,9 @@ class SliceReader:
 
     def _column(self, column: Column, rows: RowRanges) -> pa.Array:
         if column.kind is Kind.PARTITIONING:
-            index = np.full(rows.rows, self._values.numbers[self._slice.key.value], np.int32)
+            index = np.full(rows.rows, self._wanted.values.numbers[self._slice.key.value], np.int32)
             indices = pa.Array.from_buffers(pa.int32(), len(index), [None, pa.py_buffer(index)])
-            return pa.DictionaryArray.from_arrays(indices, self._values.array)
+            return pa.DictionaryArray.from_arrays(indices, self._wanted.values.array)
         return self._open[column.name].take(rows, has_nulls=self._has_nulls[column.name])
 
     def _require_pinned(self, error: Exception | None = None) -> None:

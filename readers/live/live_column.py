@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.errors import SettingsError, UnsupportedVersionError
-from sparkhaven.store.format.column.charset import WIDTH, decode_ends, decode_values
+from sparkhaven.store.format.column.charset import WIDTH, StoredEnds, decode_values
 from sparkhaven.store.format.column.codecs import codec_for
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of
 from sparkhaven.store.format.column.region import SYM, SYM_BYTES, Region
@@ -307,7 +307,8 @@ class LiveColumn:
         if count <= self._symbols:
             return
         first, where = self._symbols, region.companion_path(SYM)
-        ends = decode_ends(sym.slice(first * WIDTH, (count - first) * WIDTH), self._end, text.size, region.order, where)
+        stored = sym.slice(first * WIDTH, (count - first) * WIDTH)
+        ends = StoredEnds(stored, self._end, region.order, where, first).decode(text.size)
         fresh = decode_values(
             text.slice(self._end, int(ends[-1]) - self._end),
             ends - self._end,

@@ -308,26 +308,41 @@ def encode_ends(ends: Ends, base: int) -> memoryview:
     return np.ascontiguousarray(ends + base, "<i8").view(np.uint8).data
 
 
-def decode_ends(data: pa.Buffer, first: int, limit: int, order: ByteOrder, where: object, *, entry: int = 0) -> Ends:
-    """``first`` and the ends after it, in native order.
+@dataclass(frozen=True, slots=True)
+class StoredEnds:
+    """The ends of consecutive values as a file has them. ``before``: the end of the value before the first one.
 
-    ``entry`` is the number of the first end in its file. One below its predecessor or above ``limit``, the
-    committed bytes of the file pointed into, is a CorruptFileError.
+    ``where`` names the file, ``first`` is the number of the first end in it.
     """
-    stored = np.frombuffer(data, "<i8" if order == LITTLE else ">i8") if data.size else np.empty(0, np.int64)
-    ends = np.empty(len(stored) + 1, np.int64)
-    ends[0] = first
-    ends[1:] = stored
-    bad = (ends[1:] < ends[:-1]) | (ends[1:] > limit)
-    if first < 0 or first > limit or bad.any():
-        index = int(np.argmax(bad)) if bad.any() else -1
-        raise CorruptFileError(
-            "end of a value is negative, before its predecessor or beyond the committed bytes",
-            where=f"{where}, entry {entry + index}, byte {(entry + index) * WIDTH} of the data",
-            expected=f"{ends[index] if index >= 0 else 0} to {limit}",
-            found=int(ends[index + 1]),
-        )
-    return ends
+
+    data: pa.Buffer
+    before: int
+    order: ByteOrder
+    where: object
+    first: int = 0
+
+    def decode(self, limit: int) -> Ends:
+        """``before`` and the ends after it, in native order.
+
+        One below its predecessor or above ``limit``, the committed bytes of the file pointed into, is a
+        CorruptFileError.
+        """
+        kind = "<i8" if self.order == LITTLE else ">i8"
+        stored = np.frombuffer(self.data, kind) if self.data.size else np.empty(0, np.int64)
+        ends = np.empty(len(stored) + 1, np.int64)
+        ends[0] = self.before
+        ends[1:] = stored
+        bad = (ends[1:] < ends[:-1]) | (ends[1:] > limit)
+        if not 0 <= self.before <= limit or bad.any():
+            index = int(np.argmax(bad)) if bad.any() else -1
+            number = self.first + index
+            raise CorruptFileError(
+                "end of a value is negative, before its predecessor or beyond the committed bytes",
+                where=f"{self.where}, entry {number}, byte {number * WIDTH} of the data",
+                expected=f"{ends[index] if index >= 0 else 0} to {limit}",
+                found=int(ends[index + 1]),
+            )
+        return ends
 
 
 def plain_texts(ends: pa.Buffer, data: pa.Buffer, start_end: int, encoding: str) -> pa.Array | None:
@@ -367,27 +382,17 @@ def encode_blobs(
     return encode_ends(ends, base_end), data
 
 
-def decode_blobs(
-    ends: pa.Buffer,
-    data: pa.Buffer,
-    start_end: int,
-    encoding: str,
-    order: ByteOrder,
-    where: object,
-    *,
-    first_row: int = 0,
-) -> pa.Array:
-    """The texts of consecutive rows: string, or large_string from 2 GiB on.
+def decode_blobs(ends: StoredEnds, data: pa.Buffer, encoding: str) -> pa.Array:
+    """The texts of consecutive rows: string, or large_string from 2 GiB on. ``data``: the committed ``.bytes``.
 
-    ``start_end`` is the end of the row before, ``data`` the committed bytes of ``.bytes``. Ends out of order or
-    beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
+    Ends out of order or beyond them, and bytes that are not text in the charset, are a CorruptFileError with the row.
     """
-    count = ends.size // WIDTH
-    texts = plain_texts(ends, data, start_end, encoding) if count and order == LITTLE else None
+    count = ends.data.size // WIDTH
+    texts = plain_texts(ends.data, data, ends.before, encoding) if count and ends.order == LITTLE else None
     if texts is not None:
         return texts
-    table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
+    table = ends.decode(data.size)
     base, stop = int(table[0]), int(table[-1])
     return decode_values(
-        data.slice(base, stop - base), table - base, encoding, lambda index: f"{where}, row {first_row + index}"
+        data.slice(base, stop - base), table - base, encoding, lambda index: f"{ends.where}, row {ends.first + index}"
     )

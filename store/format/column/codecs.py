@@ -19,7 +19,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError, UnsupportedVersionError
-from sparkhaven.store.format.column.charset import WIDTH, ValuePosition, decode_blobs, encode_blobs, row_position
+from sparkhaven.store.format.column.charset import (
+    WIDTH,
+    StoredEnds,
+    ValuePosition,
+    decode_blobs,
+    encode_blobs,
+    row_position,
+)
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import LITTLE, ByteOrder, charset_of
 from sparkhaven.store.format.column.region import BYTES, DAT, SYM, SYM_BYTES, Region
@@ -209,10 +216,7 @@ def _open_coded_blobs(region: Region) -> Reading:
     _require_last(region, data)
 
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
-        entries = region.entries(start, stop)
-        return decode_coded_blobs(
-            entries, data, _end(region, start), coding, region.order, region.where, first_row=start
-        )
+        return decode_coded_blobs(_ends(region, start, stop), data, coding)
 
     return read
 
@@ -262,10 +266,7 @@ def _open_blobs(region: Region) -> Reading:
     _require_last(region, data)
 
     def read(start: int, stop: int, has_nulls: bool | None) -> pa.Array:
-        entries, first = region.entries(start, stop), _end(region, start)
-        return decode_blobs(
-            entries, data, first, charset_of(region.column), region.order, region.where, first_row=start
-        )
+        return decode_blobs(_ends(region, start, stop), data, charset_of(region.column))
 
     return read
 
@@ -279,6 +280,11 @@ def _require_last(region: Region, data: pa.Buffer) -> None:
             expected=data.size,
             found=last,
         )
+
+
+def _ends(region: Region, start: int, stop: int) -> StoredEnds:
+    """Those of the values of rows ``[start, stop)``."""
+    return StoredEnds(region.entries(start, stop), _end(region, start), region.order, region.where, start)
 
 
 def _end(region: Region, row: int) -> int:

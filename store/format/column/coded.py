@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import ValuePosition, decode_ends, encode_ends, row_position
-from sparkhaven.store.format.column.prefix import ByteOrder
+from sparkhaven.store.format.column.charset import StoredEnds, ValuePosition, encode_ends, row_position
 from sparkhaven.store.native.codings import decode_blobs, decode_entries, encode_blobs, encode_entries
 from sparkhaven.store.types.codings.byte_array import ByteArrays
 from sparkhaven.store.types.codings.coding import BlobCoding, Coding, Ends, FixedCoding, Octets, UnfitError
@@ -70,27 +69,18 @@ def decoded_entries(octets: Octets, coding: FixedCoding) -> tuple[pa.Array, int 
     return pa.concat_arrays([first, last]), None if bad is None else half + bad
 
 
-def decode_coded_blobs(
-    ends: pa.Buffer,
-    data: pa.Buffer,
-    start_end: int,
-    coding: BlobCoding,
-    order: ByteOrder,
-    where: object,
-    *,
-    first_row: int = 0,
-) -> pa.Array:
-    """The values of consecutive rows; ``start_end`` is the end of the row before, ``data`` all of ``.bytes``.
+def decode_coded_blobs(ends: StoredEnds, data: pa.Buffer, coding: BlobCoding) -> pa.Array:
+    """The values of consecutive rows; ``data``: all of ``.bytes``.
 
     Ends out of order or beyond the bytes, and bytes that stand for no value, are a CorruptFileError with the row.
     """
-    table = decode_ends(ends, start_end, data.size, order, where, entry=first_row)
+    table = ends.decode(data.size)
     base, stop = int(table[0]), int(table[-1])
     octets = data.slice(base, stop - base)
     array, bad = blob_values(table - base, octets, coding)
     if bad is not None:
         value = np.frombuffer(octets, np.uint8)[table[bad] - base : table[bad + 1] - base]
-        _corrupt(coding, bad, first_row, where, value)
+        _corrupt(coding, bad, ends.first, ends.where, value)
     return array
 
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
 from sparkhaven.store.format.column.charset import (
     WIDTH,
+    StoredEnds,
     ValuePosition,
-    decode_ends,
     decode_values,
     encode_ends,
     encode_values,
@@ -147,7 +147,7 @@ def decode_symbols(sym: pa.Buffer, sym_bytes: pa.Buffer, encoding: str, order: B
     texts = plain_texts(sym, sym_bytes, 0, encoding) if sym.size and order == LITTLE else None
     if texts is not None and texts.buffers()[2].size == sym_bytes.size:
         return texts
-    ends = decode_ends(sym, 0, sym_bytes.size, order, where)
+    ends = StoredEnds(sym, 0, order, where).decode(sym_bytes.size)
     if ends[-1] != sym_bytes.size:
         raise CorruptFileError(
             "last symbol does not end with the committed bytes",

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
-from sparkhaven.store.format.column.charset import encode_ends
+from sparkhaven.store.format.column.charset import StoredEnds, encode_ends
 from sparkhaven.store.format.column.codecs import Base, encode_column
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import DATA_OFFSET
@@ -81,7 +81,9 @@ class CodedContract(CodecContract):
             starts = np.concatenate([np.zeros(1, np.int64), stops])
             back, wrong = coding.decode(starts, pa.py_buffer(written.tobytes()))
             ends, data = encode_coded_blobs(array, coding, 0)
-            whole = decode_coded_blobs(pa.py_buffer(ends), pa.py_buffer(data), 0, coding, "LITTLE_ENDIAN", "C")
+            whole = decode_coded_blobs(
+                StoredEnds(pa.py_buffer(ends), 0, "LITTLE_ENDIAN", "C"), pa.py_buffer(data), coding
+            )
             assert bytes(data) == written.tobytes() and bytes(ends) == bytes(encode_ends(stops, 0))
         assert bad is None and wrong is None
         assert bits(back) == bits(whole) == bits(array)

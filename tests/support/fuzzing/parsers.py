@@ -19,7 +19,7 @@ from sparkhaven.store.epochs.files.checkpoint import decode_checkpoint
 from sparkhaven.store.epochs.files.removals import decode_removals
 from sparkhaven.store.epochs.state.log_records import decode as decode_log_record
 from sparkhaven.store.errors import SparkhavenError
-from sparkhaven.store.format.column.charset import decode_blobs
+from sparkhaven.store.format.column.charset import StoredEnds, decode_blobs
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs
 from sparkhaven.store.format.column.prefix import decode_prefix, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -102,7 +102,7 @@ def _symbols(data: bytes) -> object:
 
 def _blobs(data: bytes) -> object:
     ends, octets = _ends_and_data(data)
-    return decode_blobs(ends, octets, 0, "UTF_16", "LITTLE_ENDIAN", WHERE)
+    return decode_blobs(StoredEnds(ends, 0, "LITTLE_ENDIAN", WHERE), octets, "UTF_16")
 
 
 def _coded(kind: DataType) -> Parser:
@@ -116,7 +116,7 @@ def _coded(kind: DataType) -> Parser:
 
     def parse(data: bytes) -> object:
         ends, octets = _ends_and_data(data)
-        return decode_coded_blobs(ends, octets, 0, blob, "LITTLE_ENDIAN", WHERE)
+        return decode_coded_blobs(StoredEnds(ends, 0, "LITTLE_ENDIAN", WHERE), octets, blob)
 
     values = {"double[]": [[1.5], None, []], "String[]": [["a", None, "é"], []], "Map": [[("a", 1.5)], []]}
     array = pa.array(values.get(kind.name, ["12.5", None, "-1"]), kind.arrow)

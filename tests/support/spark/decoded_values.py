@@ -26,6 +26,7 @@ from sparkhaven.readers.spark.jvm.plan_file import decoder_words
 from sparkhaven.readers.spark.options import ReadOptions
 from sparkhaven.readers.spark.spark_types import spark_batch, spark_schema
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.column.charset import StoredEnds
 from sparkhaven.store.format.column.coded import decode_coded, decode_coded_blobs, encode_coded
 from sparkhaven.store.format.column.prefix import LITTLE
 from sparkhaven.store.types.codings.coding import FixedCoding, entry_values, value_bytes
@@ -184,7 +185,7 @@ def _by_python(case: Case, value: bytes) -> str:
         else:
             assert column.type.blob is not None
             ends = pa.py_buffer(np.array([len(value)], "<i8"))
-            array = decode_coded_blobs(ends, pa.py_buffer(value), 0, column.type.blob, LITTLE, "here")
+            array = decode_coded_blobs(StoredEnds(ends, 0, LITTLE, "here"), pa.py_buffer(value), column.type.blob)
         batch = pa.RecordBatch.from_arrays([array], names=[column.name])
         return shown(spark_batch(batch, [column], case.options).column(0), 0)
     except CorruptFileError:

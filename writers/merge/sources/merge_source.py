@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sparkhaven.store.errors import CorruptFileError
-from sparkhaven.store.format.column.charset import WIDTH, decode_ends, decode_values
+from sparkhaven.store.format.column.charset import WIDTH, StoredEnds, decode_values
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, Prefix
 from sparkhaven.store.format.column.region import DAT
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -222,7 +222,7 @@ class ColumnSource:
         for low in range(0, entries, most):
             high = min(low + most, entries)
             raw = self.fs.map_range(sym, low * WIDTH, (high - low) * WIDTH)
-            ends = decode_ends(raw, end, stored, self._header.byte_order, sym, entry=low)
+            ends = StoredEnds(raw, end, self._header.byte_order, sym, low).decode(stored)
             start = 0
             while start < high - low:
                 stop = max(start + 1, int(np.searchsorted(ends, ends[start] + size, side="right")) - 1)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.store.errors import CorruptFileError, SchemaMismatchError
+from sparkhaven.store.format.column.charset import StoredEnds
 from sparkhaven.store.format.column.coded import FEW, decode_coded, decode_coded_blobs, encode_coded, encode_coded_blobs
 from sparkhaven.store.format.column.prefix import LITTLE
 from sparkhaven.store.types.codings.coding import UnfitError
@@ -74,7 +75,7 @@ def decoded(kind: DataType, dat: bytes, data: bytes) -> pa.Array:
         return decode_coded(pa.py_buffer(dat), kind.fixed, "X.dat", first_row=7)
     assert kind.blob is not None
     return decode_coded_blobs(
-        pa.py_buffer(dat), pa.py_buffer(data), 0, kind.blob, "LITTLE_ENDIAN", "X.dat", first_row=7
+        StoredEnds(pa.py_buffer(dat), 0, "LITTLE_ENDIAN", "X.dat", 7), pa.py_buffer(data), kind.blob
     )
 
 
@@ -192,7 +193,9 @@ def test_every_number_that_is_taken_is_read_again(text: str) -> None:
     assert coding is not None
     values = pa.array([coding.parse(text)], pa.string())
     ends, data = encode_coded_blobs(values, coding, 0)
-    assert decode_coded_blobs(pa.py_buffer(ends), pa.py_buffer(data), 0, coding, LITTLE, "here").equals(values)
+    assert decode_coded_blobs(StoredEnds(pa.py_buffer(ends), 0, LITTLE, "here"), pa.py_buffer(data), coding).equals(
+        values
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_values_far_beyond_the_range_are_refused_with_their_row(spelling: str, v
     assert coding is not None
     ends = pa.py_buffer(np.array([len(value)], "<i8"))
     with pytest.raises(CorruptFileError, match="row 0"):
-        decode_coded_blobs(ends, pa.py_buffer(value), 0, coding, LITTLE, "here")
+        decode_coded_blobs(StoredEnds(ends, 0, LITTLE, "here"), pa.py_buffer(value), coding)
 
 
 def test_days_of_years_that_only_five_bytes_hold_are_read() -> None:
@@ -251,12 +254,12 @@ def test_values_that_only_the_exact_pass_takes_are_read_among_many() -> None:
     values = [plain] * 5 * FEW
     values[3 * FEW + 5], values[7] = again, b""
     ends = pa.py_buffer(np.cumsum([len(value) for value in values]).astype("<i8"))
-    read = decode_coded_blobs(ends, pa.py_buffer(b"".join(values)), 0, coding, LITTLE, "here")
+    read = decode_coded_blobs(StoredEnds(ends, 0, LITTLE, "here"), pa.py_buffer(b"".join(values)), coding)
     expected: list[list[int] | None] = [[7 * 10**9 + 2] for _ in values]
     expected[3 * FEW + 5], expected[7] = 2 * [10**9 + 2], None
     assert read.cast(pa.list_(pa.int64())).to_pylist() == expected
     values[4 * FEW + 1] = again[:-1] + b"\x09"
     ends = pa.py_buffer(np.cumsum([len(value) for value in values]).astype("<i8"))
     with pytest.raises(CorruptFileError) as caught:
-        decode_coded_blobs(ends, pa.py_buffer(b"".join(values)), 0, coding, LITTLE, "here")
+        decode_coded_blobs(StoredEnds(ends, 0, LITTLE, "here"), pa.py_buffer(b"".join(values)), coding)
     assert caught.value.where == f"here, row {4 * FEW + 1}"
