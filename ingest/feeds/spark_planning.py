@@ -30,6 +30,7 @@ from sparkhaven.readers.spark.source_api import (
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
+from sparkhaven.store.batch_plan import leave_plan, noted_tasks
 from sparkhaven.store.epochs.reading.stream_state import load_joint_positions
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.epochs.state.log_values import OffsetRange
@@ -38,7 +39,6 @@ from sparkhaven.store.errors import SettingsError, SparkhavenError, carried_erro
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.scratch.batch_plan import leave_plan, noted_tasks
 
 RANGES = "topic string, partition int, start bigint, stop bigint, topic_id string, task int, waiting bigint"
 

@@ -20,7 +20,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.ranges import Snapshot, make_plan
 from sparkhaven.store.scan.slices import Slice
 from sparkhaven.store.schema.deployed.deploy import load_deployed
-from sparkhaven.store.users.user_table import is_user_table, user_directories
+from sparkhaven.store.user_tables import is_user_table, user_directories
 
 if TYPE_CHECKING:
     from sparkhaven.readers.arrow.pinned_table import PinnedTable

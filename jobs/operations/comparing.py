@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparkhaven.readers.arrow.opening import known_tables, open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.compare.table_comparison import (
+from sparkhaven.readers.compare import (
     EpochRange,
     TableComparison,
     added_rows,

@@ -54,7 +54,7 @@ from sparkhaven.store.scan.standing import has_standing
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, load_deployed
 from sparkhaven.store.types.model import TableSchema
 from sparkhaven.store.types.null_char import chosen_null_char, with_null_char
-from sparkhaven.store.users.user_table import is_user_table, list_user_tables
+from sparkhaven.store.user_tables import is_user_table, list_user_tables
 
 ATTEMPTS = 5  # a stream may commit, and forget old epochs, between two looks at its logs
 Ends = tuple[tuple[str, int, int, str], ...]  # topic, partition, where it stops, id of the topic

@@ -46,7 +46,7 @@ from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.model import Column, TableSchema
 from sparkhaven.store.types.null_char import has_other_null, with_null_char
 from sparkhaven.store.types.row_ranges import NO_ROWS, RowRanges
-from sparkhaven.store.users.user_table import CommittedRows, UserTable, intraday_location, load_user_table, splayed_of
+from sparkhaven.store.user_tables import CommittedRows, UserTable, intraday_location, load_user_table, splayed_of
 from sparkhaven.store.volumes import require_named
 
 BATCH_ROWS = 1 << 17

@@ -30,7 +30,7 @@ from sparkhaven.store.scan.seen_history import SeenDate, see_date
 from sparkhaven.store.scan.standing import dated_partitions
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState, RangeStats
 from sparkhaven.store.types.model import NOW
-from sparkhaven.store.users.user_table import UserTable, intraday_location, load_user_table, splayed_of
+from sparkhaven.store.user_tables import UserTable, intraday_location, load_user_table, splayed_of
 
 Crc = Callable[[Fs, Path, int, int], int]
 """The CRC-32 of some bytes of a file, from a byte on so many."""

@@ -43,7 +43,7 @@ from sparkhaven.store.scan.standing import dated_in
 from sparkhaven.store.schema.deployed.deploy import definitions, load_deployed, standing_tables
 from sparkhaven.store.types.committed_columns import UNKNOWN
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.store.users.user_table import (
+from sparkhaven.store.user_tables import (
     DEFINITION,
     UserTable,
     intraday_location,

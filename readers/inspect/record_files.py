@@ -51,7 +51,7 @@ from sparkhaven.store.scan.parquet_file import damage_at
 from sparkhaven.store.schema.document.schema_file import load_schema
 from sparkhaven.store.types.codings.row_set import decode_rows
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
-from sparkhaven.store.users.user_table import decode_locations
+from sparkhaven.store.user_tables import decode_locations
 
 ENCODED = ("record", "validation")  # of a detached date: files in base64
 

@@ -25,7 +25,7 @@ from sparkhaven.store.scan.checksums import Checks
 from sparkhaven.store.schema.deployed.deploy import load_deployed, user_tables
 from sparkhaven.store.types.datatypes import CHAR_NULL
 from sparkhaven.store.types.null_char import with_null_char
-from sparkhaven.store.users.user_table import (
+from sparkhaven.store.user_tables import (
     UserTable,
     intraday_location,
     is_user_table,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from sparkhaven.store.digest.column_digest import add, digest_nulls, from_hex, to_hex
+from sparkhaven.store.digest import add, digest_nulls, from_hex, to_hex
 from sparkhaven.store.merges.merge_records import InputKey, MergeOutput, MergeRecord, generations, load_record
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.types.model import Column, TableSchema

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from sparkhaven.store.digest.column_digest import add, from_hex
+from sparkhaven.store.digest import add, from_hex
 from sparkhaven.store.errors import CorruptFileError, LockLostError
 from sparkhaven.store.framing import RecordKind
 from sparkhaven.store.io.fs import Lock
@@ -159,7 +159,7 @@ class MergeOutput:
     ``digests`` is column -> digest as 32 hex digits; ``files`` is name -> size and CRC-32 of the data region.
     ``stats`` may be empty: then nothing can be skipped. ``indexes``: files of indexes, by their path below the
     location, with size and CRC-32 of the whole file. ``row_digest``: of its rows, all columns together, by
-    ``store.digest.column_digest``, as 32 hex digits. It decides whether two locations have the same rows. ``named_by``:
+    ``store.digest``, as 32 hex digits. It decides whether two locations have the same rows. ``named_by``:
     the version of the schema whose names the files, digests and statistics have (``Column.at``), not beyond that of the
     record.
     """

@@ -1,4 +1,4 @@
-"""Sums of hashes, and surveys of fixed entries. ``store.digest.column_digest`` says what is hashed.
+"""Sums of hashes, and surveys of fixed entries. ``store.digest`` says what is hashed.
 
 To ``hashes``, one word a row, the low word of the hash of each value is added to that of its row; null adds nothing.
 """

@@ -23,6 +23,7 @@ from itertools import count, groupby
 from operator import itemgetter
 from typing import Any, Protocol
 
+from sparkhaven.store.batch_plan import recorded_end
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.file_positions import refuse_lost_log
 from sparkhaven.store.epochs.state.log_values import Batch, FileId, FilePart, OffsetRange, Split, add_count
@@ -30,7 +31,6 @@ from sparkhaven.store.epochs.state.replay import first_ranges, furthest_back
 from sparkhaven.store.errors import CommitError, SparkhavenError
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.places import StreamPlace
-from sparkhaven.store.scratch.batch_plan import recorded_end
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.commit import (
     AddToQuarantine,

@@ -19,7 +19,7 @@ from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.readers.checks.committed import Expected
 from sparkhaven.readers.checks.history import recorded_entries, seen_entries, stored_entries
 from sparkhaven.readers.checks.index_rows import check_index_rows
-from sparkhaven.store.digest.column_digest import RowDigests, to_hex
+from sparkhaven.store.digest import RowDigests, to_hex
 from sparkhaven.store.epochs.files.published_size import TABLE_DEFINITION
 from sparkhaven.store.errors import FormatError, SparkhavenError, TableNotFoundError
 from sparkhaven.store.format.table import table_size

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store import next_steps
 from sparkhaven.store.conversions.number_arrays import plain
-from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
+from sparkhaven.store.digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SchemaMismatchError, SettingsError, TableNotFoundError, meant
 from sparkhaven.store.expressions.predicate.expression import ValueExpression, parse_value
 from sparkhaven.store.io.fs import Fs

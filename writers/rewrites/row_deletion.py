@@ -19,7 +19,7 @@ from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.pinned_table import PinnedTable, matching_rows
 from sparkhaven.readers.arrow.snapshot import pinned_of
 from sparkhaven.store import next_steps
-from sparkhaven.store.digest.column_digest import add, from_hex, to_hex
+from sparkhaven.store.digest import add, from_hex, to_hex
 from sparkhaven.store.epochs.undo import Withdrawal
 from sparkhaven.store.errors import SnapshotMovedError, SparkhavenError, ValidationFailedError
 from sparkhaven.store.expressions.predicate.expression import Predicate

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
-from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.digest import add, digest_array
 from sparkhaven.store.epochs.state.log_values import OffsetRange, Split
 from sparkhaven.store.epochs.state.offsets import TopicPartition
 from sparkhaven.store.errors import PositionGapError

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import add, to_hex
+from sparkhaven.store.digest import add, to_hex
 from sparkhaven.store.epochs.files.logfile import Lease
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.reading.stream_state import list_epochs

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
+from sparkhaven.store.batch_plan import note_tasks
 from sparkhaven.store.errors import CommitError, SettingsError, carried_error
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scratch.batch_plan import note_tasks
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

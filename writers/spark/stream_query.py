@@ -1,7 +1,7 @@
 """Runs a stream in Spark: one query whose micro-batches become epochs.
 
 The source's rows name splits (``writers.batch.stream_batches.Row``). The planner writes them to a file for the driver
-(``store.scratch.batch_plan``). A single task runs in the driver, several are one Spark job over their splits; so does a
+(``store.batch_plan``). A single task runs in the driver, several are one Spark job over their splits; so does a
 large one of a cluster, because the driver commits for all streams. A task opens and decodes splits itself, so no row of
 data crosses the JVM; it returns its result, errors included.
 
@@ -23,10 +23,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sparkhaven.readers.spark.releases import installed_spark
+from sparkhaven.store.batch_plan import planned_rows
 from sparkhaven.store.epochs.state.log_values import Split
 from sparkhaven.store.errors import CommitError, carried_error
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.scratch.batch_plan import planned_rows
 from sparkhaven.writers.append.worker_cache import WorkerCache
 from sparkhaven.writers.batch.stream_batches import FeedTables, Row, StreamBatches, StreamTotals
 from sparkhaven.writers.batch.task import Task, TaskResult, TaskTable, run_tables

@@ -28,7 +28,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import with_checksum
 from sparkhaven.store.scan.seen_history import refuse_unproved
 from sparkhaven.store.types.row_ranges import RowRanges
-from sparkhaven.store.users.user_table import CommittedRows, UserTable, intraday_location, splayed_of
+from sparkhaven.store.user_tables import CommittedRows, UserTable, intraday_location, splayed_of
 from sparkhaven.writers.transfer.copying import Files
 
 

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import add, from_hex
+from sparkhaven.store.digest import add, from_hex
 from sparkhaven.store.errors import (
     SettingsError,
     SparkhavenError,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from sparkhaven.store.digest.column_digest import MODULUS, add, from_hex, to_hex
+from sparkhaven.store.digest import MODULUS, add, from_hex, to_hex
 from sparkhaven.store.errors import (
     MergeError,
     SchemaMismatchError,

@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from sparkhaven.store.digest.column_digest import add, value_hashes
+from sparkhaven.store.digest import add, value_hashes
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError, counted, meant
 from sparkhaven.store.framing import dump
 from sparkhaven.store.io.fs import Fs

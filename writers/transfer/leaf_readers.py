@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from sparkhaven.store.conversions.conversion_table import INTEGER_BITS
 from sparkhaven.store.delta.snapshot import MappedField
-from sparkhaven.store.digest.column_digest import add, digest_array, from_hex
+from sparkhaven.store.digest import add, digest_array, from_hex
 from sparkhaven.store.errors import CorruptFileError, FeedError, SchemaMismatchError, SnapshotMovedError, meant
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
 from sparkhaven.store.format.parquet.trees import HIVE_NULL, TreeLeaf, TreeManifest

@@ -58,7 +58,7 @@ from sparkhaven.store.format.table.locations import (
 from sparkhaven.store.format.table.table_size import COLUMN_VERSION, TableSize
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.managed_trees.directories import refuse_managed
+from sparkhaven.store.managed_trees import refuse_managed
 from sparkhaven.store.merges.merge_records import all_values
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.location_files import location_schema, locations_directory, read_locations

@@ -54,7 +54,7 @@ from sparkhaven.store.scan.seen_history import recorded_date, refuse_unproved
 from sparkhaven.store.schema.deployed.deploy import load_deployed
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import TableSchema
-from sparkhaven.store.users.user_table import (
+from sparkhaven.store.user_tables import (
     CommittedRows,
     UserTable,
     intraday_location,

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
-from sparkhaven.store.digest.column_digest import RowDigests, add, digest_array, from_hex, to_hex
+from sparkhaven.store.digest import RowDigests, add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import CorruptFileError, ValidationFailedError, counted
 from sparkhaven.store.format.parquet.footer import KEY, Footer, compacted, encode_footer, field_of, file_schema
 from sparkhaven.store.format.parquet.trees import (

@@ -58,7 +58,7 @@ from sparkhaven.store.format.parquet.trees import (
 from sparkhaven.store.framing import dump
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import PARQUET, check_partition
-from sparkhaven.store.managed_trees.directories import UNCOMMITTED, committed_files, refuse_managed_above
+from sparkhaven.store.managed_trees import UNCOMMITTED, committed_files, refuse_managed_above
 from sparkhaven.store.native.checked_columns import checksum
 from sparkhaven.store.scan.selection import Selection
 from sparkhaven.store.source_rows import SourceRows

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import CACHED_ROWS, RowDigests, to_hex
+from sparkhaven.store.digest import CACHED_ROWS, RowDigests, to_hex
 from sparkhaven.store.errors import FormatError, LockLostError, SchemaMismatchError, ValidationFailedError, counted
 from sparkhaven.store.format.column.prefix import LITTLE, charset_of, encode_prefix
 from sparkhaven.store.format.column.symbols import decode_symbols
@@ -43,7 +43,7 @@ from sparkhaven.store.places import TablePlace
 from sparkhaven.store.scan.column_file import open_column
 from sparkhaven.store.types.committed_columns import UNKNOWN, FileState
 from sparkhaven.store.types.model import Column, Storage, TableSchema
-from sparkhaven.store.users.user_table import DEFINITION, ONE, SAVE, SINCE, CommittedRows, UserTable, save_of, since_of
+from sparkhaven.store.user_tables import DEFINITION, ONE, SAVE, SINCE, CommittedRows, UserTable, save_of, since_of
 from sparkhaven.writers.append.column_files import ColumnFiles, column_values, cut_tails
 from sparkhaven.writers.append.worker_cache import Ids, ids_of
 from sparkhaven.writers.users.arrow_columns import IncomingRows

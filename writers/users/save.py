@@ -47,7 +47,7 @@ from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, TableSchema
-from sparkhaven.store.users.user_table import (
+from sparkhaven.store.user_tables import (
     DEFINITION,
     SAVE,
     CommittedRows,

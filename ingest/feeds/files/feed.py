@@ -53,7 +53,7 @@ from sparkhaven.store.epochs.state.replay import StreamState
 from sparkhaven.store.errors import SettingsError, counted
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import TableName
-from sparkhaven.store.managed_trees.directories import refuse_managed, refuse_managed_above
+from sparkhaven.store.managed_trees import refuse_managed, refuse_managed_above
 from sparkhaven.store.quarantine.rejected_rows import RejectedRow
 from sparkhaven.store.types.model import TableSchema
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from sparkhaven.ingest.feeds.base import PassedFiles
 from sparkhaven.store.errors import FeedError, RetryableFeedError, SparkhavenError
 from sparkhaven.store.io.fs import Fs, Stat
-from sparkhaven.store.managed_trees.directories import SINK_LOG, ManagedDirectories, SinkLog
+from sparkhaven.store.managed_trees import SINK_LOG, ManagedDirectories, SinkLog
 
 ANY_DEPTH = "**"
 _MAGIC = frozenset("*?[")

@@ -16,7 +16,7 @@ from sparkhaven.jobs.cli.options import AnyTableArgument, help_end
 from sparkhaven.jobs.operations.comparing import ComparisonRequest, compare_roots
 from sparkhaven.readers.checks.findings import Finding, finding, from_error
 from sparkhaven.readers.checks.verify import verify as verify_tables
-from sparkhaven.readers.compare.table_comparison import DateComparison, TableComparison
+from sparkhaven.readers.compare import DateComparison, TableComparison
 from sparkhaven.readers.inspect.any_file import inspect_file
 from sparkhaven.store.errors import EXIT_BAD_DATA, FormatError, StorageError, counted
 from sparkhaven.store.io.fs import Fs

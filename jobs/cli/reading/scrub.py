@@ -38,7 +38,7 @@ from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.native.checked_columns import crc32
 from sparkhaven.store.places import TablePlace
 from sparkhaven.store.schema.deployed.deploy import load_deployed, standing_tables
-from sparkhaven.store.users.user_table import list_user_tables
+from sparkhaven.store.user_tables import list_user_tables
 
 BLOCK = 1 << 20  # bytes between two looks at the clock
 SAVED_EVERY = 5.0  # seconds between two writes of the position

@@ -39,7 +39,7 @@ from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
 from sparkhaven.store.places import StreamPlace, TablePlace
 from sparkhaven.store.schema.deployed.deploy import deployed_tables, user_tables
-from sparkhaven.store.users.user_table import list_user_tables
+from sparkhaven.store.user_tables import list_user_tables
 
 AllOption = Annotated[bool, typer.Option("--all", help="Also the log tables, of namespace SparkhavenInternal.")]
 AMOUNT = ("rows", "bytes", "locations")

@@ -121,7 +121,7 @@ from sparkhaven.store.types.codings.string_array import StringArrays
 from sparkhaven.store.types.codings.string_map import StringMaps
 from sparkhaven.store.types.model import Column, Kind
 from sparkhaven.store.types.null_char import has_other_null
-from sparkhaven.store.users.user_table import is_user_table
+from sparkhaven.store.user_tables import is_user_table
 
 
 class IndexForms:

@@ -136,15 +136,15 @@ def _content_by_columns() -> Sequence[Changed]:
 
 
 def _compared_by_columns() -> Sequence[Changed]:
-    from sparkhaven.readers.compare import table_comparison
+    from sparkhaven.readers import compare
 
-    digests = table_comparison._Comparison._digests
+    digests = compare._Comparison._digests
 
     def by_columns(self: Any, mine: Any, theirs: Any) -> object:
         found = digests(self, mine, theirs)
-        return table_comparison._Equal(all(found.columns.values()), found.columns)
+        return compare._Equal(all(found.columns.values()), found.columns)
 
-    return (Changed(table_comparison._Comparison, "_digests", by_columns),)
+    return (Changed(compare._Comparison, "_digests", by_columns),)
 
 
 def _kept_by_counts() -> Sequence[Changed]:

@@ -14,7 +14,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.digest.column_digest import (
+from sparkhaven.store.digest import (
     TAGS,
     add,
     digest_array,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkhaven.store.digest.column_digest import (
+from sparkhaven.store.digest import (
     add,
     add_symbol_hashes,
     digest_array,

@@ -12,7 +12,7 @@ import pytest
 from sparkhaven import sql
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.compare.table_comparison import compare_tables
+from sparkhaven.readers.compare import compare_tables
 from sparkhaven.store.epochs.state.log_records import Withdrawn
 from sparkhaven.store.epochs.undo import Withdrawal, plan_undo
 from sparkhaven.store.errors import SnapshotMovedError

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, to_hex, value_hashes
+from sparkhaven.store.digest import add, digest_array, digest_rows, to_hex, value_hashes
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import (
     MergeError,

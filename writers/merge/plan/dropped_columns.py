@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import add, digest_array, from_hex, to_hex
+from sparkhaven.store.digest import add, digest_array, from_hex, to_hex
 from sparkhaven.store.errors import MergeError, SnapshotMovedError, counted
 from sparkhaven.store.expressions.formula.evaluation import Formula, parse_formula
 from sparkhaven.store.io.fs import Fs

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sparkhaven.store import next_steps
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_rows, row_hashes, to_hex
+from sparkhaven.store.digest import add, digest_array, digest_rows, row_hashes, to_hex
 from sparkhaven.store.epochs.state.log_values import LocationState
 from sparkhaven.store.errors import SnapshotMovedError
 from sparkhaven.store.io.fs import Fs

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import (
+from sparkhaven.store.digest import (
     CACHED_ROWS,
     add,
     add_symbol_hashes,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import fixed_entries
+from sparkhaven.store.digest import fixed_entries
 from sparkhaven.store.errors import MergeError
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, charset_of
 from sparkhaven.store.format.column.symbols import encode_symbols

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import CACHED_ROWS, fixed_entries
+from sparkhaven.store.digest import CACHED_ROWS, fixed_entries
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.format.column.coded import decode_coded
 from sparkhaven.store.format.column.prefix import prefix_with_grouping

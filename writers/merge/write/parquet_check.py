@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkhaven.store.digest.column_digest import add, digest_array
+from sparkhaven.store.digest import add, digest_array
 from sparkhaven.store.errors import MergeError, ValidationFailedError
 from sparkhaven.store.expressions.duckdb_engine import quoted
 from sparkhaven.store.format.column.codecs import encode_entries

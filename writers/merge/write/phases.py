@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sparkhaven.store.digest.column_digest import RowDigests, add, to_hex
+from sparkhaven.store.digest import RowDigests, add, to_hex
 from sparkhaven.store.errors import SparkhavenError, ValidationFailedError, in_phase
 from sparkhaven.store.format.table import table_size
 from sparkhaven.store.io.fs import Fs, SyncGuard

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkhaven.store.digest.column_digest import CACHED_ROWS
+from sparkhaven.store.digest import CACHED_ROWS
 from sparkhaven.store.format.column.prefix import DATA_OFFSET, plain_prefix
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.native.checked_columns import crc32

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkhaven.store.digest.column_digest import CACHED_ROWS, add, from_hex, to_hex
+from sparkhaven.store.digest import CACHED_ROWS, add, from_hex, to_hex
 from sparkhaven.store.merges.history import has_digests_of, row_content
 from sparkhaven.store.merges.merge_records import MergeRecord, corrected
 from sparkhaven.store.merges.merge_run import LeftOut

@@ -18,7 +18,7 @@ from sparkhaven.ingest.feeds.files.planner import FilePlanner
 from sparkhaven.store.epochs.state.file_positions import FileWindow
 from sparkhaven.store.errors import CorruptFileError, SettingsError, UnsupportedVersionError
 from sparkhaven.store.io.fs import Fs
-from sparkhaven.store.managed_trees.directories import OTHER_SIZE, UNCOMMITTED, refuse_managed
+from sparkhaven.store.managed_trees import OTHER_SIZE, UNCOMMITTED, refuse_managed
 
 NOW = 1_800_000_000
 NAMES = {"1": "part-1.json", "2": "part-2.json", "3": "part-3.json"}

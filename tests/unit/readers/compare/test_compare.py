@@ -13,8 +13,8 @@ import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.readers.compare.table_comparison import compare_tables
-from sparkhaven.store.digest.column_digest import value_hashes
+from sparkhaven.readers.compare import compare_tables
+from sparkhaven.store.digest import value_hashes
 from sparkhaven.store.layout import Layout
 from sparkhaven.store.merges.merge_records import newest, store_record
 from sparkhaven.store.places import TablePlace

@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import ReadMaxFiles
 from sparkhaven.ingest.feeds.files.options import FilesOptions
 from sparkhaven.ingest.feeds.files.source import FilesReader, FilesStream
 from sparkhaven.ingest.spec import Limit
+from sparkhaven.store.batch_plan import leave_plan, planned_rows
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.scratch.batch_plan import leave_plan, planned_rows
 
 FS = Fs()
 ROWS = [{"path": "/feed/a", "size": 1, "mtime_ns": 2, "task": 0, "waiting": 0}]

@@ -18,7 +18,7 @@ from sparkhaven.jobs.streams.decoding import Decoder
 from sparkhaven.jobs.streams.stream_run import ErrorBudget
 from sparkhaven.readers import open_table
 from sparkhaven.readers.checks.verify import verify
-from sparkhaven.store.digest.column_digest import add, digest_array, value_hashes
+from sparkhaven.store.digest import add, digest_array, value_hashes
 from sparkhaven.store.epochs.log import StreamLog
 from sparkhaven.store.epochs.state.log_values import FileId
 from sparkhaven.store.errors import FeedError

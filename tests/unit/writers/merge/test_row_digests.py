@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sparkhaven.readers.arrow.opening import open_table
-from sparkhaven.store.digest.column_digest import add, digest_rows, from_hex, row_hashes, to_hex
+from sparkhaven.store.digest import add, digest_rows, from_hex, row_hashes, to_hex
 from sparkhaven.store.errors import ValidationFailedError
 from sparkhaven.store.merges.merge_records import newest
 from sparkhaven.store.places import TablePlace

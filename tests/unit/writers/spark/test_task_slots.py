@@ -24,10 +24,10 @@ from sparkhaven.ingest.feeds.kafka.planner import SMALL_BATCH as SMALL_MESSAGES
 from sparkhaven.ingest.feeds.kafka.source import TopicReader
 from sparkhaven.ingest.feeds.spark_planning import FeedStream
 from sparkhaven.ingest.spec import Limit
+from sparkhaven.store.batch_plan import note_tasks, noted_tasks
 from sparkhaven.store.epochs.state.log_values import packed
 from sparkhaven.store.io.fs import Fs
 from sparkhaven.store.layout import Layout, TableName
-from sparkhaven.store.scratch.batch_plan import note_tasks, noted_tasks
 from sparkhaven.writers.batch.stream_batches import FeedTables, StreamPlan
 from sparkhaven.writers.spark.spark_tasks import SlotNotes, TaskSlots, is_local, slots_of
 from sparkhaven.writers.spark.stream_query import Batches

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparkhaven.readers import open_table
-from sparkhaven.store.digest.column_digest import digest_array, to_hex
+from sparkhaven.store.digest import digest_array, to_hex
 from sparkhaven.store.errors import SchemaMismatchError, SettingsError, TableNotFoundError
 from sparkhaven.store.format.parquet.trees import decode_manifest
 from sparkhaven.store.format.table import table_size

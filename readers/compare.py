@@ -27,7 +27,7 @@ from sparkhaven.readers.arrow.export import cell_values
 from sparkhaven.readers.arrow.opening import open_place
 from sparkhaven.readers.arrow.pinned_table import PinnedTable
 from sparkhaven.readers.arrow.snapshot import pinned_of
-from sparkhaven.store.digest.column_digest import add, digest_array, digest_nulls, digest_rows, from_hex, tag_of
+from sparkhaven.store.digest import add, digest_array, digest_nulls, digest_rows, from_hex, tag_of
 from sparkhaven.store.epochs.reading.stream_state import list_streams, load_stream
 from sparkhaven.store.errors import SettingsError, SnapshotMovedError
 from sparkhaven.store.layout import LocationKey

@@ -20,7 +20,7 @@ The compiled core hashes (``store.native.digests``).
 
 *Digests of rows* take all columns together. They are equal for the same rows, whatever files, order or columns of nulls
 they are stored with, and different where a value went to another row. The hash of a row is the sum, modulo 2^64, over
-its columns of the low 64 bits of the hash of its value, as ``column_digest`` hashes them. Null adds nothing: a column
+its columns of the low 64 bits of the hash of its value, as for digests of columns. Null adds nothing: a column
 that is null in all rows, or not stored, makes no difference. The digest of rows is the sum, modulo 2^128, of
 ``xxh3_128(-1, 13, hash of the row)``. Sums of digests are digests of the rows of both.
 """
