@@ -215,7 +215,7 @@ def _name(node: PredicateNode) -> str:
 
 
 def _literal(column: PredicateNode, value: Literal | tuple[Literal, ...] | None) -> str:
-    """A literal beside a column, as ``comparisons`` takes it back."""
+    """A literal beside a column, as a comparison takes it back."""
     if value is None:
         return "NULL"
     if column.sort is Sort.DECIMAL:

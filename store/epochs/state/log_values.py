@@ -33,7 +33,7 @@ class LocationState:
 
     ``made_ms``: time of the commit that created it, which distinguishes it from one with the same epoch in a log that
     was later restored from a copy; 0 = unknown. ``truncated``: it has 0 rows and takes no more until it is deleted.
-    ``withdrawn``: those of the ``rows`` in its files that no reader shows any more (``withdrawn_rows``).
+    ``withdrawn``: those of the ``rows`` in its files that no reader shows any more (``log_records.Withdrawn``).
     ``schema_version``: that of the last change. ``begun_by``: that of the commit that created it, where it was another.
     """
 
