@@ -31,7 +31,6 @@ from sparkhaven.ingest.feeds.base import (
 from sparkhaven.ingest.feeds.files.listing import OLDER_NAMED, missing_directory, split_pattern
 from sparkhaven.ingest.feeds.files.options import FORMATS, UNFINISHED, FilesOptions, MissingDirectory
 from sparkhaven.ingest.feeds.files.planner import FilePlanner
-from sparkhaven.ingest.feeds.files.sample import remarks_on
 from sparkhaven.ingest.router import TableRows
 from sparkhaven.ingest.sample_rows import Sample
 from sparkhaven.ingest.settings import (
@@ -183,6 +182,8 @@ class FilesFeed(TablesFeed[FilesOptions, FileId]):
         return Source(files_source(stream, parts=self.options.can_be_cut(self.spec.partition.clock)), {})
 
     def waiting(self, fs: Fs, state: StreamState | None, patience: float = PATIENCE_S) -> Waiting:
+        from sparkhaven.ingest.feeds.files.sample import remarks_on
+
         self.check(fs)
         planner = FilePlanner(fs, self.options, state.files if state else FileWindow(), time.time)
         planner.look()

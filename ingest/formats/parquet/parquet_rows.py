@@ -47,7 +47,7 @@ from sparkhaven.store.errors import FeedError
 from sparkhaven.store.foreign_parquet import ForeignParquet, ParquetBatch
 from sparkhaven.store.quarantine.rejected_rows import Reason
 
-_NULL = pa.scalar(None)
+_NULL = pa.NULL  # `pa.scalar` would import pandas
 _FLOATING = ("float", "double")
 AGAIN = "deliver the file again under a new name. Nothing of it was committed"
 
