@@ -112,8 +112,8 @@ def location_columns(schema: TableSchema, files: Container[str], named_by: int) 
 class WorkerCache:
     """What a reused worker process caches between batches."""
 
-    def __init__(self, symbols: SymbolCache | None = None) -> None:
-        self.symbols = symbols or SymbolCache()
+    def __init__(self) -> None:
+        self.symbols = SymbolCache()
         self._size_forms: deque[SizeForm] = deque(maxlen=MAX_FORMS)
         self._by_schema: dict[tuple[str, int, tuple[Column, ...]], EmptyLocation] = {}
 

@@ -339,7 +339,6 @@ def run_local_tables(
     fed: FeedTables,
     *,
     stop: threading.Event,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[StreamTotals]:
     """Runs batches until nothing is left, or ``stop`` is set: then the current one is the last. Totals by table.
 
@@ -348,20 +347,18 @@ def run_local_tables(
     Raises errors of planner, tasks and commits unchanged, other exceptions as CommitError; committed epochs stay.
     LockLostError: another process has opened the stream.
     """
-    return _LocalRun(planner, fs, fed, stop, clock).run()
+    return _LocalRun(planner, fs, fed, stop).run()
 
 
 class _LocalRun:
-    def __init__(
-        self, planner: Planner, fs: Fs, fed: FeedTables, stop: threading.Event, clock: Callable[[], float]
-    ) -> None:
-        self._planner, self._fs, self._fed, self._stop, self._clock = planner, fs, fed, stop, clock
+    def __init__(self, planner: Planner, fs: Fs, fed: FeedTables, stop: threading.Event) -> None:
+        self._planner, self._fs, self._fed, self._stop = planner, fs, fed, stop
         self._said: Mapping[str, Any] | None = None
 
     def run(self) -> list[StreamTotals]:
         self._fed.begin(self._fs)
-        started = self._clock()
-        batches = self._batches = StreamBatches(self._fs, self._fed, self._clock)
+        started = time.monotonic()
+        batches = self._batches = StreamBatches(self._fs, self._fed, time.monotonic)
         with ThreadPoolExecutor(1, "planner") as pool:
             try:
                 for number in count():
@@ -370,7 +367,7 @@ class _LocalRun:
                     if self._stop.is_set() or (number and not rows):
                         break
                     # like Spark, the first one also without splits
-                    batches.write(rows, number, self._run_tasks, self._clock(), here=True)
+                    batches.write(rows, number, self._run_tasks, time.monotonic(), here=True)
                     if rows:
                         self._planner.committed()
                     elif self._fed.first.plan.ends:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -102,12 +102,11 @@ def run_task(
     task: Task,
     *,
     max_buffered: int = MAX_BUFFERED,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> TaskResult:
     """Decodes, appends and syncs the splits of a task; returns sparkhaven and disk errors in the result."""
     table = TaskTable(target, decode, task.batch, task.instead)
     tables, together = {0: table}, OneTable(decode)
-    return run_tables(fs, memory, tables, together, task, max_buffered=max_buffered, clock=clock)[0]
+    return run_tables(fs, memory, tables, together, task, max_buffered=max_buffered)[0]
 
 
 def run_tables(
@@ -118,7 +117,6 @@ def run_tables(
     task: Task,
     *,
     max_buffered: int = MAX_BUFFERED,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[int, TaskResult]:
     """A task whose splits feed several tables, by number: each split is decoded once for all that take the same of it.
 
@@ -131,8 +129,8 @@ def run_tables(
             for table in tables.values():
                 table.target.require_root(fs)
         most = max_buffered // len(tables)
-        runs = {number: _Run(fs, memory, table, task, most, clock) for number, table in tables.items()}
-        return _run_all(fs, root, runs, decode, task, clock)
+        runs = {number: _Run(fs, memory, table, task, most) for number, table in tables.items()}
+        return _run_all(fs, root, runs, decode, task)
     except SparkhavenError as error:
         failed = error
     except OSError as error:
@@ -145,10 +143,8 @@ def run_tables(
     return dict.fromkeys(tables, TaskResult(task.index, error=failed))
 
 
-def _run_all(
-    fs: Fs, root: Path, runs: Mapping[int, _Run], decode: DecodeTables, task: Task, clock: Callable[[], float]
-) -> dict[int, TaskResult]:
-    started = clock()
+def _run_all(fs: Fs, root: Path, runs: Mapping[int, _Run], decode: DecodeTables, task: Task) -> dict[int, TaskResult]:
+    started = time.perf_counter()
     with fs.sync_guard(root) as guard:
         for named in task.splits:
             for split, numbers in _taking(named, runs).items():
@@ -163,12 +159,12 @@ def _run_all(
         for run in runs.values():
             run.end()
         syncing = [run for run in runs.values() if run.table.target.policy.syncs_each_batch]
-        before = clock()
+        before = time.perf_counter()
         if syncing:
             appenders = [appender for run in syncing for appender in run.appenders.values()]
             files = [path for appender in appenders for path in appender.touched]
             make_durable(fs, guard, files, [path for appender in appenders for path in appender.directories])
-    ended = clock()
+    ended = time.perf_counter()
     decoded = before - started - sum(run.append_seconds for run in runs.values())
     shares = {"sync": (ended - before) / len(runs), "decode": decoded / len(runs)}
     return {number: run.result(shares) for number, run in runs.items()}
@@ -197,7 +193,6 @@ class _Run:
         table: TaskTable,
         task: Task,
         max_buffered: int,
-        clock: Callable[[], float],
     ) -> None:
         directory = table.target.scratch(table.scratch)
         self.table = table
@@ -205,7 +200,7 @@ class _Run:
         self.notes = SplitNotes(sink=self._rejected)
         self._late, self._left = LateSplits(Counter), RowsWithoutRoom(table.decode)
         self._fs, self._memory, self._target, self._task = fs, memory, table.target, task
-        self._max_buffered, self._clock = max_buffered, clock
+        self._max_buffered = max_buffered
         self._scratch = AttemptScratch(fs, directory, task.index, task.attempt, fenced=table.fenced)
         self._buffered: dict[LocationKey, list[Row]] = {}
         self._bytes = 0
@@ -251,7 +246,7 @@ class _Run:
                 self._flush()
 
     def _flush(self) -> None:
-        started = self._clock()
+        started = time.perf_counter()
         for key, rows in self._buffered.items():
             if self._task.alone or self._scratch.claim(key):
                 self._append(key, rows)
@@ -259,7 +254,7 @@ class _Run:
                 self._spilled.extend(self._scratch.write(key, rows))
         self._buffered, self._bytes = {}, 0
         self._dictionaries.clear()
-        self.append_seconds += self._clock() - started
+        self.append_seconds += time.perf_counter() - started
 
     def _append(self, key: LocationKey, rows: list[Row]) -> None:
         appender = self.appenders.get(key)

@@ -121,7 +121,6 @@ def run_stream_of_tables(
     fed: FeedTables,
     *,
     stop: threading.Event,
-    clock: Callable[[], float] = time.monotonic,
 ) -> list[StreamTotals]:
     """Runs the query until its trigger ends it, ``stop`` is set (it ends after the current batch), or it fails.
 
@@ -139,13 +138,13 @@ def run_stream_of_tables(
     fs.remove_tree(checkpoint)
     slots = SlotNotes(fs, target.layout.scratch(target.table, target.stream), TaskSlots(spark.sparkContext))
     slots.renew()
-    started = clock()
-    batches = Batches(fs, fed, clock, slots.renew)
+    started = time.monotonic()
+    batches = Batches(fs, fed, time.monotonic, slots.renew)
     by_itself = HAS_LIMITS or not plan.ends
     trigger = plan.trigger if by_itself else {"processingTime": "0 seconds"}
     writer = source.writeStream.foreachBatch(batches).trigger(**trigger)
     query = writer.option("checkpointLocation", local_uri(checkpoint)).start()
-    reports = SourceReports(query, plan.report if HAS_LIMITS else None, clock)
+    reports = SourceReports(query, plan.report if HAS_LIMITS else None, time.monotonic)
     try:
         _watch(query, batches, stop, reports, by_itself=by_itself)
     except Exception as error:

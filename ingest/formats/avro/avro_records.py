@@ -153,14 +153,13 @@ class AvroRecords:
         alias: bool = False,
         missing: MissingColumns = "fail",
         bytes_too: bool = False,
-        schemas: Schemas | None = None,
         compiled: bool = True,
     ) -> None:
         """``bytes_too``: bytes may be texts in UTF-8. Without ``compiled`` no scanner is used."""
         self._targets, self._alias, self._bytes_too = tuple(targets), alias, bytes_too
         self._paths = [path_of(t.source) for t in self._targets]
         self._tree = tree_of(self._paths)
-        self._schemas = schemas or Schemas(source)
+        self._schemas = Schemas(source)
         self._compiled, self._scanners = compiled, ScannerCache(self._scanner_behind)
         if missing == "fail":
             self._schemas.require = self._require_fields

@@ -111,8 +111,8 @@ class _Unusable:
 class Registry:
     """The schemas of one directory or address. ``ask`` gets an answer by its path; None: it has no such thing."""
 
-    def __init__(self, location: str, *, fs: Fs | None = None, ask: Ask | None = None) -> None:
-        self._location, self._fs, self._ask = location, fs or Fs(), ask or answer
+    def __init__(self, location: str, *, ask: Ask | None = None) -> None:
+        self._location, self._fs, self._ask = location, Fs(), ask or answer
         self._entries: dict[int, Usable | _Unusable] = {}
 
     def schema(self, number: int, now: float) -> Usable:
