@@ -69,6 +69,7 @@ from sparkhaven.store.schema.deployed.schema_changes import (
 )
 from sparkhaven.store.schema.document.schema_file import SchemaFile, load_schema, parse_schema
 from sparkhaven.store.types.model import Column, Kind, TableSchema
+from sparkhaven.store.user_tables import list_user_tables
 
 
 def check_supported(file: SchemaFile) -> None:
@@ -223,7 +224,7 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         if not history and _has_rows(place):
             raise _lost(place)
     if not history:
-        refuse_table_twin(table, deployed_tables(fs, layout))
+        refuse_table_twin(table, (*deployed_tables(fs, layout), *list_user_tables(fs, layout)))
         if fs.stat(place.user_definition) is not None:
             raise TableExistsError(
                 f"{table} is a user table",

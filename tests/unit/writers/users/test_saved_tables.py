@@ -58,6 +58,21 @@ def test_no_stream_makes_a_table_by_the_name_of_a_user_table(tmp_path: Path) -> 
     assert open_table(tmp_path, "NS.T").to_arrow().num_rows == 3
 
 
+def test_no_command_makes_a_name_that_differs_in_case_only(tmp_path: Path) -> None:
+    save_table(tmp_path, "me.T", ROWS)
+    for name in ("me.t", "Me.T", "ME.t"):
+        with pytest.raises(InvalidNameError, match=r"and me\.T differ in case only"):
+            save_table(tmp_path, name, ROWS)
+    for mode in ("append", "replace"):
+        save_table(tmp_path, "me.T", ROWS, mode=mode)
+    SmallTable(tmp_path / "other").log().close()
+    with pytest.raises(InvalidNameError, match=r"and NS\.T differ in case only"):
+        save_table(tmp_path / "other", "ns.T", ROWS)
+    save_table(tmp_path, "ns.T", ROWS)
+    with pytest.raises(InvalidNameError, match=r"NS\.T and ns\.T differ in case only"):
+        SmallTable(tmp_path)
+
+
 def test_a_user_table_has_no_epochs(tmp_path: Path) -> None:
     save_table(tmp_path, "me.T", ROWS)
     with pytest.raises(SettingsError, match="no epochs"):
