@@ -101,16 +101,25 @@ def refuse_malformed(asked: Iterable[str], known: Collection[str], *, new: bool 
     """SettingsError for a text that is not well-formed, and that the table does not have.
 
     ``known``: the partition values of the table. ``new``: a value may be new to the table, so without any known value
-    only texts in the shape of a date are looked at.
+    only texts in the shape of a date are looked at. A date with dashes is none where all of the table have none, nor
+    the other way round: compared as texts they would name nothing.
     """
     for text in asked:
-        if not is_well_formed(text) and not (text in known and range_of(text) is None) and not _has(text, known, new):
+        well_formed = is_well_formed(text) and _is_written_so(text, known)
+        if not well_formed and not (text in known and range_of(text) is None) and not _has(text, known, new):
             raise SettingsError(
                 "malformed date",
                 expected=f"a date like {example(known)}, or a range of dates A..B",
                 found=repr(text),
                 hint="`sparkhaven stats` lists the dates of a table",
             )
+
+
+def _is_written_so(text: str, known: Collection[str]) -> bool:
+    """Whether a date, or each end of a range, has dashes as dates of the table have. A year alone has either."""
+    dashes = {value[4:5] == "-" for value in known if begin_of(value) is not None}
+    asked = {end[4:5] == "-" for end in range_of(text) or (text,) if len(end) > len("2026")}
+    return not dashes or asked <= dashes
 
 
 def _has(text: str, known: Collection[str], new: bool) -> bool:
@@ -121,7 +130,8 @@ def _has(text: str, known: Collection[str], new: bool) -> bool:
     ends = range_of(text)
     if ends is None:
         return text in known
-    return all(is_well_formed(end) or any(value.startswith(end) for value in known) for end in ends)
+    fits = (is_well_formed(end) and _is_written_so(end, known) for end in ends)
+    return all(fit or any(value.startswith(end) for value in known) for fit, end in zip(fits, ends, strict=True))
 
 
 def example(known: Iterable[str]) -> str:

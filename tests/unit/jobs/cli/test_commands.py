@@ -182,6 +182,27 @@ def test_what_is_no_date_is_refused_alike_by_every_command(
         assert run(shared.root, *asked, option, date, "--json").stdout.find("malformed") == -1, date
 
 
+@pytest.mark.parametrize(
+    "words", [["read"], ["export", "--out", "{out}"], ["delete-rows", "--where", "true"]], ids=" ".join
+)
+def test_a_date_without_the_dashes_of_the_table_is_refused(
+    shared: IntradayRows, tmp_path: Path, words: list[str]
+) -> None:
+    """As a text it would name nothing, and a range of such dates no row."""
+    asked = [word.format(out=tmp_path / "out") for word in words]
+    for date in ("20240305", "20240301..20240331"):
+        found = run(shared.root, asked[0], NAME, *asked[1:], "--dates", date, "--json")
+        error = json.loads(found.stdout)["error"]
+        assert (found.exit_code, error["what"], error["found"]) == (2, "malformed date", repr(date))
+
+
+def test_an_import_makes_no_date_without_the_dashes_of_the_table(db: IntradayRows) -> None:
+    assert run(db.root, "merge", NAME, "--dates", DAY, "--local").exit_code == 0
+    words = "import", NAME, "--from", f"select * exclude (Date) from {NAME}", "--dates"
+    found = run(db.root, *words, "20240305", "--dry-run")
+    assert (found.exit_code, "malformed date" in found.stderr) == (2, True), found.output
+
+
 @pytest.mark.slow
 def test_dates_may_be_named_together(db: IntradayRows) -> None:
     log = db.log = db.open()
