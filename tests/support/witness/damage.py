@@ -45,7 +45,7 @@ _PARQUET = f"Systems/Test/Partitions/0/{PARQUET}/Event"
 _SIDECAR = f"{_PARQUET}/.dh_metadata/indexes/Sym/index_Sym_table.parquet"
 _META, _HIVE = "Systems/Test/Extended/Meta", "Systems/Test/Extended/Hive"
 _LOCATIONS = f"{_HIVE}/.locations_table"
-_LEAF = f"Date={MERGED}/part-1ee38fbfe434-00000.parquet"  # its name follows from its rows
+_LEAF = f"Date={MERGED}/part-27dde640cfb2-00000.parquet"  # its name follows from its rows and columns
 _DROPS = ".dropped/Test.Gone"
 _MERGES = "Systems/Test/MetadataIndex/.Event.merges"
 
