@@ -45,7 +45,7 @@ from sparkhaven.store.layout import (
 )
 from sparkhaven.store.merges.dropped_tables import refuse_doomed
 from sparkhaven.store.places import TablePlace
-from sparkhaven.store.schema.deployed.deploy import deployed_tables, refuse_table_twin
+from sparkhaven.store.schema.deployed.deploy import refuse_table_twin
 from sparkhaven.store.schema.document.schema_file import load_schema, parse_schema
 from sparkhaven.store.types.model import Kind, TableSchema
 from sparkhaven.store.user_tables import (
@@ -55,7 +55,6 @@ from sparkhaven.store.user_tables import (
     LocationRecord,
     UserTable,
     encode_locations,
-    list_user_tables,
     load_locations,
     load_user_table,
     splayed_now,
@@ -346,9 +345,7 @@ class _Save:
                 hint='save with mode "append" or "replace"',
             )
         if table is None:
-            layout = place.layout
-            known = (*deployed_tables(place.fs, layout), *list_user_tables(place.fs, layout))
-            refuse_table_twin(place.table, known)
+            refuse_table_twin(place)
         append = self._mode == "append" and table is not None
         schema = self._schema(rows.schema, table if append else None)
         self._refuse_other_kind(table, schema)

@@ -21,7 +21,7 @@ schema that was deployed a moment ago; and the ``table.tbl`` of each version, pu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -93,8 +93,10 @@ def check_supported(file: SchemaFile) -> None:
         )
 
 
-def refuse_table_twin(table: TableName, tables: Iterable[TableName]) -> None:
-    """InvalidNameError for a new table whose name differs from that of another one in case only."""
+def refuse_table_twin(place: TablePlace) -> None:
+    """InvalidNameError for a new table whose name differs in case only from that of a deployed or user table."""
+    table = place.table
+    tables = (*deployed_tables(place.fs, place.layout), *list_user_tables(place.fs, place.layout))
     twin = next((other for other in tables if str(other).lower() == str(table).lower() and other != table), None)
     if twin is not None:
         raise InvalidNameError(
@@ -224,7 +226,7 @@ def _next(fs: Fs, layout: Layout, file: SchemaFile, name: str, consent: Consent)
         if not history and _has_rows(place):
             raise _lost(place)
     if not history:
-        refuse_table_twin(table, (*deployed_tables(fs, layout), *list_user_tables(fs, layout)))
+        refuse_table_twin(place)
         if fs.stat(place.user_definition) is not None:
             raise TableExistsError(
                 f"{table} is a user table",
