@@ -330,7 +330,7 @@ def _joint(opened: Sequence[PinnedTable]) -> list[dict[str, int]]:
     return epochs
 
 
-def _apart(group: Sequence[KeptEpochs]) -> TooEarlyError:
+def _apart(group: Sequence[EpochInputs]) -> TooEarlyError:
     places: list[StreamPlace] = [kept.place for kept in group]
     return TooEarlyError(
         f"the tables of stream {places[0].stream!r} have no position of their feed in common",
@@ -343,7 +343,7 @@ def _apart(group: Sequence[KeptEpochs]) -> TooEarlyError:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEpochs:
+class EpochInputs:
     """The kept epochs of a stream up to one of them, oldest first, with what each has taken of its feed.
 
     ``queries``: the runs that committed them. ``window``: the files taken before the first one, ``taken`` those since.
@@ -366,7 +366,7 @@ class KeptEpochs:
             yield epoch, (ends, bits)
 
 
-def kept_epochs(place: StreamPlace, newest: int | None = None) -> KeptEpochs:
+def kept_epochs(place: StreamPlace, newest: int | None = None) -> EpochInputs:
     """The kept epochs of a stream up to ``newest`` (None: all); raises what ``load_stream`` raises."""
     files = read_files(place)
     refuse_damage(files.found, place.stream_log)
@@ -386,7 +386,7 @@ def kept_epochs(place: StreamPlace, newest: int | None = None) -> KeptEpochs:
             ends.append(_ends(offsets))
             taken.append(some)
     runs = frozenset(query for query in queries if query is not None and _is_run(query))
-    return KeptEpochs(place, tuple(epochs), tuple(ends), tuple(taken), before.files, runs)
+    return EpochInputs(place, tuple(epochs), tuple(ends), tuple(taken), before.files, runs)
 
 
 def are_level(states: Sequence[StreamState]) -> bool:
@@ -395,9 +395,9 @@ def are_level(states: Sequence[StreamState]) -> bool:
     return all(_ends(state.offsets) == _ends(first.offsets) and state.files == first.files for state in others)
 
 
-def of_one_feed(streams: Sequence[KeptEpochs]) -> list[list[KeptEpochs]]:
+def of_one_feed(streams: Sequence[EpochInputs]) -> list[list[EpochInputs]]:
     """Streams in groups, each of them fed by the same runs: of one stream file with ``[[tables]]``."""
-    groups: list[tuple[set[str], list[KeptEpochs]]] = []
+    groups: list[tuple[set[str], list[EpochInputs]]] = []
     for stream in streams:
         joined = [group for group in groups if group[0] & stream.queries]
         groups = [group for group in groups if group not in joined]
@@ -406,7 +406,7 @@ def of_one_feed(streams: Sequence[KeptEpochs]) -> list[list[KeptEpochs]]:
     return [members for _, members in groups]
 
 
-def joint_epochs(streams: Sequence[KeptEpochs]) -> dict[StreamPlace, int] | None:
+def joint_epochs(streams: Sequence[EpochInputs]) -> dict[StreamPlace, int] | None:
     """The newest epoch of each stream at the furthest position that all of them have; None: they have none.
 
     The positions of one stream only grow from epoch to epoch, since a rolled-back epoch is not kept.
@@ -419,7 +419,7 @@ def joint_epochs(streams: Sequence[KeptEpochs]) -> dict[StreamPlace, int] | None
     return None
 
 
-def _told_apart(streams: Sequence[KeptEpochs]) -> list[FileId]:
+def _told_apart(streams: Sequence[EpochInputs]) -> list[FileId]:
     """The files that an epoch of some stream has taken, and an epoch of some stream has not."""
     since = {file for stream in streams for taken in stream.taken for file in taken}
     windows = [stream.window for stream in streams]

@@ -217,19 +217,19 @@ def _of_group(
     """What a group has committed, as far as its partitions have it."""
     there: dict[TopicPartition, int | None] = {}
     for (topic, partition), offset in offsets.items():
-        known = bounds[topic, partition]
-        if offset is not None and offset > known.end:
+        messages = bounds[topic, partition]
+        if offset is not None and offset > messages.end:
             raise SettingsError(
                 "the partition has no such start offset",
                 where=f"feed.start, {topic}:{partition}",
-                expected=f"offsets {known.beginning} to {known.end}",
+                expected=f"offsets {messages.beginning} to {messages.end}",
                 found=f"offset {offset}",
                 hint="the group of `group.id` has committed it in another log of this topic. Set the offsets of the"
                 " group anew, or write another feed.start",
             )
-        if offset is not None and offset < known.beginning and not allow_gap:
-            raise retention_passed(topic, partition, offset, known.beginning)
-        there[topic, partition] = None if offset is None else max(offset, known.beginning)
+        if offset is not None and offset < messages.beginning and not allow_gap:
+            raise retention_passed(topic, partition, offset, messages.beginning)
+        there[topic, partition] = None if offset is None else max(offset, messages.beginning)
     return there
 
 
